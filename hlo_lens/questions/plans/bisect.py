@@ -18,7 +18,8 @@ from hlo_lens.load.programs import modules_of
 from hlo_lens.questions.check import check
 from hlo_lens.questions.check.checked import compare
 from hlo_lens.questions.check.rules import short_rule
-from hlo_lens.questions.plans.bisection import (
+from hlo_lens.questions.plans.page import bisect_report
+from hlo_lens.questions.plans.plans import (
     BAD,
     GOOD,
     SKIPPED,
@@ -27,7 +28,6 @@ from hlo_lens.questions.plans.bisection import (
     first_bad,
     smallest_bad,
 )
-from hlo_lens.questions.plans.page import bisect_report
 from hlo_lens.questions.what_if.combinations import copy_dump, require_empty
 from hlo_lens.questions.what_if.compiling import (
     OPTION_TEXTS,

@@ -179,8 +179,7 @@ def lint(
     --fail-level, 4 if that cannot be decided.
     """
     from hlo_lens.questions.findings.findings import module_findings
-    from hlo_lens.questions.plans.lint import lint_modules
-    from hlo_lens.questions.plans.proof import MOST_PROOFS, proven_findings
+    from hlo_lens.questions.plans.lint import MOST_PROOFS, lint_modules, proven_findings
     from hlo_lens.text.units import parse_size
 
     with progress_bar("reading") as progress:

@@ -21,22 +21,31 @@ from hlo_lens.program.target import own_target
 from hlo_lens.questions.findings.findings import changes_text, module_findings
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.plans.page import fit_report
-from hlo_lens.questions.plans.plans import Attempt, FittedModule, Place, chosen_plans, closest
+from hlo_lens.questions.plans.plans import (
+    Attempt,
+    Candidate,
+    Candidates,
+    FittedModule,
+    Place,
+    candidates,
+    chosen_plans,
+    closest,
+)
 from hlo_lens.questions.what_if.arguments import EntryArrays
-from hlo_lens.questions.what_if.candidates import Candidate, Candidates, candidates
 from hlo_lens.questions.what_if.compiling import compile_threads
 from hlo_lens.questions.what_if.edits import Change
-from hlo_lens.questions.what_if.figures import figures
-from hlo_lens.questions.what_if.meshes import mesh_splits, mesh_text, program_mesh
-from hlo_lens.questions.what_if.program_changes import EDITS, edited
 from hlo_lens.questions.what_if.recompiling import (
+    EDITS,
     Compiler,
     Means,
     base_of,
     changed_module,
     compiled_base,
+    edited,
+    figures,
     variant_of,
 )
+from hlo_lens.questions.what_if.shardings import mesh_splits, mesh_text, program_mesh
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.units import format_bytes, listed, parse_size, plural

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.questions.check.page import amount_texts, check_object
 from hlo_lens.questions.findings.finding import savings_text
-from hlo_lens.questions.plans.bisection import BAD, SKIPPED
-from hlo_lens.questions.plans.plans import size_key
-from hlo_lens.questions.what_if.figures import Figures
+from hlo_lens.questions.plans.plans import BAD, SKIPPED, size_key
 from hlo_lens.questions.what_if.page import sent_text
-from hlo_lens.questions.what_if.recompiling import RECOMPILED
+from hlo_lens.questions.what_if.recompiling import RECOMPILED, Figures
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Row, Unit
 from hlo_lens.render.table import Report, Section, Table, table_of
@@ -20,8 +18,7 @@ from hlo_lens.text.units import format_bytes, format_delta, format_seconds, list
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.questions.plans.bisection import Bisection, Step
-    from hlo_lens.questions.plans.plans import Attempt, FittedModule
+    from hlo_lens.questions.plans.plans import Attempt, Bisection, FittedModule, Step
 
 # ---- fit ---------------------------------------------------------------------------------------
 

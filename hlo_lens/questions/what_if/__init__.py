@@ -1,10 +1,9 @@
 """Changes of a program's text before optimizations, as XLA compiles it with the change.
 
-`edits` changes the text: `stored_arrays` donation and element types, `shardings`, `meshes`, in the
-order of `program_changes`. `compiling` runs XLA in a process of its own (`worker`), by the jax that
-is installed or one of `environments`. Begin with `recompiling`: a module compiled again as it is
-(`Base`), then with changes (`Recompiled`); `combinations` has all that are asked for. `candidates`
-are changes that could lower memory. Nothing of a dump runs.
+`edits` changes the text: `arguments` donation and element types, `shardings` also constraints and
+meshes. `compiling` runs XLA in a process of its own (`worker`), by the jax that is installed or one
+of `environments`. Begin with `recompiling`: a module compiled again as it is (`Base`), then with
+changes (`Recompiled`); `combinations` has all that are asked for. Nothing of a dump runs.
 """
 
 from __future__ import annotations

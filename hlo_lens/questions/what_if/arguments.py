@@ -1,25 +1,46 @@
-"""Arguments and results of a program's text: found by pattern, grouped by path."""
+"""Arguments and results of a program's text: by pattern and path; donation and element types.
+
+A parameter of another type is converted at once, its result last. So the program computes as
+before, and only what is stored between two runs changes, as if the program called ``astype`` on the
+argument first and on the result last.
+
+The result that an argument becomes has its memory, or would have if all arguments were donated:
+JAX pairs them in order (jax/_src/interpreters/mlir.py, _set_up_aliases).
+"""
 
 from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from collections import defaultdict, deque
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
+from math import prod
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.sharding.placement import (
     ShardedValue,
     ShardingTable,
+    index_text,
     module_shardings,
     sharding_table,
 )
-from hlo_lens.questions.what_if.edits import ChangedPart, part_of
+from hlo_lens.questions.what_if.edits import (
+    ChangedPart,
+    InapplicableError,
+    TextEdits,
+    is_result_call,
+    part_of,
+)
+from hlo_lens.shapes.shape import PRIMITIVE_TYPES, xla_name
+from hlo_lens.text.errors import UsageError
 from hlo_lens.text.patterns import matches, steps_of
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.shapes.shape import ShapeIndex
@@ -225,3 +246,333 @@ def _common_prefix(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Return the steps that all paths begin with."""
     steps = takewhile(lambda alike: len(set(alike)) == 1, zip(*paths, strict=False))
     return tuple(alike[0] for alike in steps)
+
+
+# ---- pairs of arguments and results ------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class DonatedPairs:
+    """Donated arguments by position.
+
+    Attributes:
+        outputs: Argument to the result that has its memory.
+        donors: Arguments whose memory XLA may use for any result.
+        kinds: ``may-alias`` or ``must-alias`` of pairs that the text has.
+    """
+
+    outputs: dict[int, int] = field(default_factory=dict)
+    donors: set[int] = field(default_factory=set)
+    kinds: dict[int, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def arguments(self) -> set[int]:
+        """All donated arguments that a result can use."""
+        return {*self.outputs, *self.donors}
+
+    def use(self, arrays: EntryArrays, position: int) -> str:
+        """Return what becomes of a donated argument's memory."""
+        if position not in self.outputs:
+            return "XLA may use its memory for any result (buffer_donor)"
+        return f"{result_name(arrays.results[self.outputs[position]])} has its memory"
+
+
+def pairs_of_text(arrays: EntryArrays) -> DonatedPairs:
+    """Return the pairs and donors in the header."""
+    numbers = {(one.value.number, index_of(one)): k for k, one in enumerate(arrays.arguments)}
+    results = {index_of(one): k for k, one in enumerate(arrays.results)}
+    pairs = DonatedPairs()
+    for alias in arrays.module.input_output_alias:
+        position = numbers.get((alias.parameter_number, alias.parameter_index))
+        output = results.get(alias.output_index)
+        if position is not None and output is not None:
+            pairs.outputs[position] = output
+            pairs.kinds[position] = alias.kind
+    pairs.donors = {numbers[one] for one in arrays.module.buffer_donor if one in numbers}
+    return pairs
+
+
+def becomes(arrays: EntryArrays) -> dict[int, int]:
+    """Return the result that each argument becomes: its alias, else as if all were donated.
+
+    Of several arguments of one shape, one with the sharding that the result has comes first.
+    """
+    pairs = pairs_of_text(arrays).outputs
+    unknown = arrays.open_results if arrays.module.num_partitions > 1 else frozenset[int]()
+    for is_global in (False, True):
+        rest = [k for k in range(len(arrays.arguments)) if k not in pairs]
+        free = [k for k in range(len(arrays.results)) if k not in pairs.values()]
+        if not is_global:
+            free = [k for k in free if k not in unknown]
+        same = _same(arrays, rest, free, is_global=is_global)
+        pairs |= {
+            argument: output
+            for argument, output in same.items()
+            if _array(arrays.arguments[argument], is_global=True)
+            == _array(arrays.results[output], is_global=True)
+        }
+    return pairs
+
+
+def _same(
+    arrays: EntryArrays,
+    arguments: Iterable[int],
+    results: Iterable[int],
+    *,
+    unknown: Collection[int] = (),
+    is_global: bool = False,
+) -> dict[int, int]:
+    """Return the result of equal shape and type that each argument is paired with, in order.
+
+    Results of unknown sharding are compared by their whole shape.
+    """
+    waiting: dict[object, deque[int]] = defaultdict(deque)
+    for position in arguments:
+        if (key := _array(arrays.arguments[position], is_global=is_global)) is not None:
+            waiting[key].append(position)
+    pairs = {}
+    for position in results:
+        key = _array(arrays.results[position], is_global=is_global or position in unknown)
+        if key is not None and waiting.get(key):
+            pairs[waiting[key].popleft()] = position
+    return pairs
+
+
+def _paired(arrays: EntryArrays, donated: Sequence[int], free: Sequence[int]) -> DonatedPairs:
+    """Return the pairs that JAX makes of donated arguments and free results."""
+    is_divided = arrays.module.num_partitions > 1
+    unknown = arrays.open_results & set(free) if is_divided else frozenset[int]()
+    same = _same(arrays, donated, free, unknown=unknown)
+    pairs = DonatedPairs()
+    for argument, output in same.items():
+        layouts = arrays.arguments[argument].value.layout, arrays.results[output].value.layout
+        if output not in unknown and layouts[0] == layouts[1]:
+            pairs.outputs[argument] = output
+        else:
+            pairs.donors.add(argument)
+    sizes: dict[object, int] = defaultdict(int)  # free results by number of elements
+    for position in free:
+        if position not in pairs.outputs.values():
+            sizes[_elements(arrays.results[position], is_global=position in unknown)] += 1
+    for argument in (one for one in donated if one not in same):
+        size = _elements(arrays.arguments[argument])
+        if unknown or sizes[size]:
+            pairs.donors.add(argument)
+            sizes[size] -= 1
+    return pairs
+
+
+def _paired_again(
+    arrays: EntryArrays, before: DonatedPairs, added: set[int], removed: set[int]
+) -> DonatedPairs:
+    """Return the pairs with further donated arguments, and without some."""
+    everything = range(len(arrays.results))
+    if _paired(arrays, sorted(before.arguments), everything) == before:  # as JAX pairs them
+        return _paired(arrays, sorted((before.arguments | added) - removed), everything)
+    kept = {
+        position: output for position, output in before.outputs.items() if position not in removed
+    }
+    free = [position for position in everything if position not in kept.values()]
+    new = _paired(arrays, sorted(added), free)
+    return DonatedPairs(kept | new.outputs, (before.donors - removed) | new.donors)
+
+
+def _array(value: ShardedValue, *, is_global: bool = False) -> object:
+    shape = value.global_shape if is_global else value.device_shape or value.global_shape
+    if shape is None or shape.is_token:
+        return None
+    return shape.element_type, shape.dimensions, shape.memory_space
+
+
+def _elements(value: ShardedValue, *, is_global: bool = False) -> object:
+    shape = value.global_shape if is_global else value.device_shape or value.global_shape
+    if shape is None or shape.is_token:
+        return None
+    return prod(size or 0 for size in shape.dimensions), shape.memory_space
+
+
+# ---- donation ----------------------------------------------------------------------------------
+
+
+def edit_donation(
+    edits: TextEdits, donate: Sequence[str] = (), undonate: Sequence[str] = ()
+) -> list[ChangedPart]:
+    """Donate arguments, and donate others no longer.
+
+    Args:
+        edits: Edits of the program before optimizations.
+        donate: Patterns of arguments to donate.
+        undonate: Patterns of arguments that are no longer donated.
+    """
+    arrays = EntryArrays.of(edits.module)
+    before = pairs_of_text(arrays)
+    removed = {position for pattern in undonate for position in arrays.arguments_of(pattern)}
+    asked = {position for pattern in donate for position in arrays.arguments_of(pattern)}
+    added = asked - before.arguments - removed
+    after = before
+    if added or removed & before.arguments:
+        after = _paired_again(arrays, before, added, removed)
+
+    def donated(position: int) -> str:
+        if position in removed:
+            raise InapplicableError("it is undonated too")
+        if position in before.arguments:
+            raise InapplicableError(f"already donated; {before.use(arrays, position)}")
+        if position not in after.arguments:
+            raise InapplicableError("no free result has its shape or number of elements")
+        return after.use(arrays, position)
+
+    def undonated(position: int) -> str:
+        if position not in before.arguments:
+            raise InapplicableError("it is not donated")
+        return "its memory is not reused for a result"
+
+    patterns = [("donate", one, donated) for one in donate]
+    patterns += [("undonate", one, undonated) for one in undonate]
+    parts = [part for kind, one, make in patterns for part in arrays.parts(kind, one, one, make)]
+    if before != after:
+        _write(edits, arrays, after, before.kinds)
+    return parts
+
+
+def renew_donation(edits: TextEdits) -> None:
+    """Pair donated arguments again where they no longer agree, as after a change of shardings."""
+    arrays = EntryArrays.of(edits.module)
+    before = pairs_of_text(arrays)
+    if any(
+        _array(arrays.arguments[argument]) != _array(arrays.results[output])
+        for argument, output in before.outputs.items()
+    ):
+        after = _paired(arrays, sorted(before.arguments), range(len(arrays.results)))
+        _write(edits, arrays, after, before.kinds)
+
+
+def _write(
+    edits: TextEdits, arrays: EntryArrays, pairs: DonatedPairs, kinds: dict[int, str]
+) -> None:
+    """Write the pairs into the header."""
+
+    def index(value: ShardedValue) -> str:
+        return index_text(index_of(value)) or "{}"
+
+    def address(position: int) -> str:
+        value = arrays.arguments[position]
+        return f"({value.value.number}, {index(value)}"
+
+    aliases = [
+        f"{index(arrays.results[output])}: {address(position)}, {kinds.get(position, 'may-alias')})"
+        for position, output in sorted(pairs.outputs.items(), key=lambda pair: pair[1])
+    ]
+    donors = [f"{address(position)})" for position in sorted(pairs.donors)]
+    for name, entries in (("input_output_alias", aliases), ("buffer_donor", donors)):
+        edits.header[name] = f"{{ {', '.join(entries)} }}" if entries else ""
+
+
+# ---- element types -----------------------------------------------------------------------------
+
+
+def edit_dtype(edits: TextEdits, requests: Iterable[str]) -> list[ChangedPart]:
+    """Store arguments, and the results that they become, as other element types.
+
+    Args:
+        edits: Edits of the program before optimizations.
+        requests: ``PATTERN=bf16``: arguments by pattern, and a type by XLA's or numpy's name.
+
+    Raises:
+        UsageError: If a request is malformed, or its type is not known.
+    """
+    editor = _TypeEditor(edits)
+    parts = []
+    for text in requests:
+        pattern, _, name = text.rpartition("=")
+        new = xla_name(name.strip()) or name.strip()
+        if not pattern or new not in PRIMITIVE_TYPES or _family(new) == "other":
+            raise UsageError(f"not a type of arguments: {text!r}; write it like \"opt['mu']=bf16\"")
+        parts += editor.arrays.parts("dtype", text, pattern, partial(editor.store, new=new))
+    return parts
+
+
+def _family(element_type: str) -> str:
+    """Return ``float``, ``integer`` or ``other``: types convert within a family."""
+    if element_type.startswith(("f", "bf")):
+        return "float"
+    if element_type[0] in "su" and element_type[1:].isdecimal():
+        return "integer"
+    return "other"
+
+
+class _TypeEditor:
+    """Edits of the element types of one module."""
+
+    def __init__(self, edits: TextEdits) -> None:
+        self.edits = edits
+        self.module = edits.module
+        self.arrays = EntryArrays.of(edits.module)
+        self.becomes = becomes(self.arrays)
+        self.parameters = {one.parameter_number: one for one in edits.module.entry.parameters}
+        self.stored: set[int] = set()
+
+    def store(self, position: int, new: str) -> str:
+        """Store an argument, and the result that it becomes, as another type."""
+        value = self.arrays.arguments[position]
+        if value.value.number is None or index_of(value):
+            raise InapplicableError("the arguments are passed as one tuple")
+        if value.global_shape is None:
+            raise InapplicableError("its shape is not known")
+        old = value.global_shape.element_type
+        if old == new or position in self.stored:
+            raise InapplicableError(f"it is {new} already")
+        if _family(old) != _family(new):
+            raise InapplicableError(f"{old} is not stored as {new}")
+        result, root = self.becomes.get(position), self.module.entry.root
+        is_single = root is None or (root.opcode != "tuple" and root.attribute("sharding"))
+        if result is not None and is_single:
+            raise InapplicableError("the only result is not in a tuple")
+        self.stored.add(position)
+        self._store_argument(position, new, stays_root=result is None)
+        if result is None:
+            return f"{old} is stored as {new}"
+        self._store_result(result, old, new)
+        name = result_name(self.arrays.results[result])
+        return f"{old} is stored as {new}; so is {name}, which it becomes"
+
+    def _store_argument(self, position: int, new: str, *, stays_root: bool) -> None:
+        """Give a parameter a new name and type; a conversion has its old ones."""
+        edits, write = self.edits, self.edits.reference
+        parameter = self.parameters[self.arrays.arguments[position].value.number]
+        line, stored = edits.line(parameter), edits.new_name(parameter)
+        line.name = stored
+        line.types[0] = edits.parameter_types[position] = new
+        mark = "ROOT " if parameter.is_root and stays_root else ""
+        if mark:
+            line.is_root = False
+        line.after.append(
+            f"{mark}{write(parameter.name)} = {parameter.shape_text} convert({write(stored)})"
+        )
+
+    def _store_result(self, position: int, old: str, new: str) -> None:
+        """Convert a result last: before the tuple, or before what states its sharding."""
+        edits, write, root = self.edits, self.edits.reference, self.module.entry.root
+        assert root is not None  # checked by `store`
+        edits.result_types[position] = new
+        user, operand_number, name = root, position, ""
+        if root.opcode != "tuple":
+            name, shape = edits.new_name(root), root.shape_text.replace(f"{old}[", f"{new}[", 1)
+            edits.line(root).is_root = False
+            convert = f"ROOT {write(name)} = {shape} convert({write(root.name)})"
+            edits.last_of_entry().after.append(convert)
+            return
+        made = root.producer(position)
+        if made is not None and is_result_call(made[0]) and not made[1]:
+            user, operand_number = made[0], 0
+            edits.line(user).types[0] = new
+            for row, _ in self.module.links.users_of(user.row):
+                copy = self.module.instruction(row)
+                if copy.opcode == "reshape":  # jax leaves it in the text; nothing uses it
+                    edits.line(copy).types[0] = new
+        shapes = () if root.shape is None else root.shape.tuple_shapes
+        shape = str(shapes[position]).replace(f"{old}[", f"{new}[", 1)
+        name, operand = edits.new_name(user), edits.operand(user, operand_number)
+        edits.line(user).before.append(f"{write(name)} = {shape} convert({write(operand)})")
+        edits.line(user).operands[operand_number] = name
+        edits.line(root).types[position] = new

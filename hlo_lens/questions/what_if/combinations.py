@@ -13,7 +13,6 @@ from hlo_lens.load.devices import parse_target
 from hlo_lens.questions.what_if.compiling import compile_threads
 from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.environments import requirements
-from hlo_lens.questions.what_if.meshes import mesh_splits
 from hlo_lens.questions.what_if.page import what_if_report
 from hlo_lens.questions.what_if.recompiling import (
     Base,
@@ -26,6 +25,7 @@ from hlo_lens.questions.what_if.recompiling import (
     compiled_base,
     variant_of,
 )
+from hlo_lens.questions.what_if.shardings import mesh_splits
 from hlo_lens.text.errors import MissingPackageError, OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -166,8 +166,9 @@ def what_if_modules(
         rows = tuple(workers.map(lambda pair: changed_module(pair[0], pair[1], pool), pairs))
     if is_each:
         pool.expect(sum(len(one.changes) for one in rows))
-        alone = (_with_parts(row, base, pool) for row, (base, _) in zip(rows, pairs, strict=True))
-        rows = tuple(alone)
+        rows = tuple(
+            _with_each(row, base, pool) for row, (base, _) in zip(rows, pairs, strict=True)
+        )
     if output is not None:
         rows = tuple(_kept(row, k, Path(output), len(rows)) for k, row in enumerate(rows))
     return WhatIf(path=path, modules=rows)
@@ -183,16 +184,15 @@ def _require(variants: Sequence[Variant], pool: Compiler) -> None:
         raise MissingPackageError(f"{error}, or --with 'jax==0.10.2'") from error
 
 
-def _with_parts(row: Recompiled, base: Base, pool: Compiler) -> Recompiled:
+def _with_each(row: Recompiled, base: Base, pool: Compiler) -> Recompiled:
     """Return a row with the figures of each of its changes alone, if there are several."""
     if sum(one.applies for one in row.changes) < 2:
         return row
-
-    def alone(change: Change) -> Change:
-        made = changed_module(base, variant_of(base, [change]), pool) if change.applies else None
-        return change if made is None else replace(change, alone=made.predicted)
-
-    return replace(row, changes=tuple(map(alone, row.changes)))
+    alone = (
+        changed_module(base, variant_of(base, [one]), pool).predicted if one.applies else None
+        for one in row.changes
+    )
+    return replace(row, alone=tuple(alone))
 
 
 def require_empty(output: str | Path | None) -> None:

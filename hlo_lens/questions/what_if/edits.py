@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from hlo_lens.hlo.module import HloInstruction, HloModule
-    from hlo_lens.questions.what_if.figures import Figures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +49,6 @@ class Change:
         applies: Whether it can be made, in part at least.
         why_not: Why it cannot; None if it can.
         parts: Values that it changes, and those that it cannot; empty for changes of the whole.
-        alone: Figures with this change only; None if not compiled alone.
     """
 
     kind: str
@@ -58,7 +56,6 @@ class Change:
     applies: bool = True
     why_not: str | None = None
     parts: tuple[ChangedPart, ...] = ()
-    alone: Figures | None = None
 
     @property
     def all_parts(self) -> tuple[ChangedPart, ...]:

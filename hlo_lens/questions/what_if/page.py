@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.what_if.figures import FIGURES, Figures
-from hlo_lens.questions.what_if.recompiling import RECOMPILED
+from hlo_lens.questions.what_if.recompiling import FIGURES, RECOMPILED, Figures
 from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Row, Unit, columns_of
 from hlo_lens.render.table import Report, Section, Table, table_of
@@ -87,9 +86,9 @@ def _object(row: Recompiled) -> dict[str, object]:
         "requests": [
             {
                 **change.to_dict(),
-                "alone": None if change.alone is None else change.alone.to_dict(),
+                "alone": None if alone is None else alone.to_dict(),
             }
-            for change in row.changes
+            for change, alone in _with_alone(row)
         ],
         "own": row.own.to_dict(),
         "base": base.to_dict(),
@@ -100,7 +99,6 @@ def _object(row: Recompiled) -> dict[str, object]:
         "refusal": row.refusal or None,
         "shortage": dict(row.shortage) or None,
         "needed_bytes": row.needed_bytes,
-        "remedies": [{"change": change, "saves_bytes": saved} for change, saved in row.remedies],
         **{
             name: {"base": getattr(base, name), "predicted": getattr(predicted, name, None)}
             for name in ("wire_by_axis", "flops", "peak_source")
@@ -123,9 +121,8 @@ def _object(row: Recompiled) -> dict[str, object]:
 def _section(row: Recompiled, path: str) -> Section:
     tables = [*_figure_tables(row)]
     if row.changes:
-        cells = [cells for change in row.changes for cells in _change_rows(row, change)]
-        is_alone = any(one.alone is not None for one in row.changes)
-        shown = ("change", *(("alone_bytes",) if is_alone else ()), "applies")
+        cells = [cells for pair in _with_alone(row) for cells in _change_rows(row, *pair)]
+        shown = ("change", *(("alone_bytes",) if any(row.alone) else ()), "applies")
         tables.append(table_of("changes", "Changes", _CHANGE_COLUMNS, cells, shown=shown))
     if row.reproduction.differences:
         tables.append(Table.of(row.reproduction, title="Figures that are not reproduced"))
@@ -151,9 +148,6 @@ def _facts(row: Recompiled, path: str) -> Iterator[tuple[str, str]]:
     if row.predicted is not None and row.base.peak_source != row.predicted.peak_source:
         yield "peak at", _arrow(row.base.peak_source, row.predicted.peak_source)
     if row.fits is False:
-        if row.remedies:
-            words = (f"{change} ({format_bytes(-saved)})" for change, saved in row.remedies)
-            yield "fit would try", ", ".join(words)
         is_named = any(change.kind == "target" for change in row.changes)
         target = f" --target {shell_word(row.target)}" if is_named else ""
         yield "next", f"{_command('fit', row, path)}{target}"
@@ -218,16 +212,20 @@ def _figure_tables(row: Recompiled) -> Iterator[Table]:
     yield table_of("figures", "Figures of one device", _FIGURE_COLUMNS, rows, shown=shown)
 
 
-def _change_rows(row: Recompiled, change: Change) -> Iterator[Row]:
+def _with_alone(row: Recompiled) -> list[tuple[Change, Figures | None]]:
+    return list(zip(row.changes, row.alone or (None,) * len(row.changes), strict=True))
+
+
+def _change_rows(row: Recompiled, change: Change, made: Figures | None) -> Iterator[Row]:
     """Yield the row of a change, and those of its parts if there are several."""
-    alone, base = None if change.alone is None else change.alone.total_bytes, row.base.total_bytes
+    alone, base = None if made is None else made.total_bytes, row.base.total_bytes
     saved = None if alone is None or base is None else alone - base
     parts = change.all_parts
     if len(parts) == 1:
         yield f"{parts[0].kind} {parts[0].target}", saved, _answer(parts[0])
         return
-    made = sum(part.applies for part in parts)
-    yield f"{change.kind} {change.target}", saved, f"{made} of {len(parts)} values"
+    count = sum(part.applies for part in parts)
+    yield f"{change.kind} {change.target}", saved, f"{count} of {len(parts)} values"
     for part in parts:
         yield f"  {part.target}", None, _answer(part)
 

@@ -6,14 +6,18 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from hlo_lens.hlo.module_reader import parse_hlo
 from hlo_lens.load.devices import Target, parse_target
+from hlo_lens.program.flops import flops
 from hlo_lens.program.summary import backend_of_dump
+from hlo_lens.questions.collectives.collective import collectives
+from hlo_lens.questions.collectives.loop_levels import collectives_by
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.what_if.arguments import EntryArrays
-from hlo_lens.questions.what_if.candidates import candidates
+from hlo_lens.questions.what_if.arguments import edit_donation, edit_dtype, renew_donation
 from hlo_lens.questions.what_if.compiling import (
     Compilation,
     compiled,
@@ -25,18 +29,155 @@ from hlo_lens.questions.what_if.compiling import (
     request_of,
     source_program,
 )
+from hlo_lens.questions.what_if.edits import TextEdits, part_of
 from hlo_lens.questions.what_if.environments import environment_python
-from hlo_lens.questions.what_if.figures import Figures, Reproduction, figures, reproduction
-from hlo_lens.questions.what_if.program_changes import edited
+from hlo_lens.questions.what_if.shardings import (
+    axis_sizes,
+    edit_constraint,
+    edit_mesh,
+    edit_sharding,
+    resized_mesh,
+)
+from hlo_lens.render.result import Records, Unit, columns_of
+from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
-from hlo_lens.text.errors import MissingPackageError
+from hlo_lens.text.errors import HloLensError, MissingPackageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
     from hlo_lens.questions.what_if.compiling import CompileRequest, SourceProgram
-    from hlo_lens.questions.what_if.edits import Change
+    from hlo_lens.questions.what_if.edits import Change, ChangedPart
+
+# ---- figures ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """Figures of one compile, of one device; None where not known.
+
+    Attributes:
+        host_bytes: Arguments, outputs, aliased and temporaries in host memory.
+        flops: Arithmetic of matrix products and convolutions in one run.
+        wire_by_axis: Bytes that leave each device in one run, by mesh axes.
+        peak_source: Source line of the instruction at the peak.
+        is_exact: Whether the memory is XLA's buffer assignment and exact.
+    """
+
+    argument_bytes: Annotated[int | None, Unit.BYTES, "arguments"] = None
+    output_bytes: Annotated[int | None, Unit.BYTES, "outputs"] = None
+    alias_bytes: Annotated[int | None, Unit.BYTES, "of these aliased"] = None
+    temp_bytes: Annotated[int | None, Unit.BYTES, "temporaries"] = None
+    total_bytes: Annotated[int | None, Unit.BYTES, "must fit"] = None
+    peak_bytes: Annotated[int | None, Unit.BYTES, "peak"] = None
+    wire_bytes_per_device: Annotated[int | None, Unit.BYTES, "sent by each device"] = None
+    host_bytes: tuple[int, ...] = ()
+    flops: int | None = None
+    wire_by_axis: Mapping[str, int | None] = field(default_factory=dict)
+    peak_source: str | None = None
+    is_exact: bool = False
+
+    def to_dict(self) -> dict[str, int | None]:
+        """Return the figures that JSON has; the seconds of a step are not known."""
+        host = dict(zip(("argument", "output", "alias", "temp"), self.host_bytes, strict=False))
+        return {
+            **{name: getattr(self, name) for name in FIGURES},
+            **{f"host_{name}_bytes": host.get(name) for name in ("argument", "output", "temp")},
+            "seconds": None,
+        }
+
+
+FIGURES = {column.name: column.meaning for column in columns_of(Figures)}
+"""Names of the figures that are compared, with their labels."""
+
+
+def figures(module: ModuleDump) -> Figures:
+    """Return the figures of a compiled module; all None for one whose texts cannot be read."""
+    made = Figures()
+    try:
+        memory = memory_results(module)
+    except HloLensError:
+        memory = None
+    if memory is not None:
+        statement, peak = memory.statement, memory.peak
+        made = Figures(
+            argument_bytes=statement.argument_bytes,
+            output_bytes=statement.output_bytes,
+            alias_bytes=statement.alias_bytes,
+            temp_bytes=statement.temp_bytes,
+            total_bytes=statement.total_bytes,
+            peak_bytes=None if peak is None else peak.total_bytes,
+            peak_source=None if peak is None else peak.instruction_origin.source,
+            host_bytes=tuple(statement.host_bytes),
+            is_exact=statement.source != "estimate",
+        )
+    if not module.has_hlo:
+        return made
+    known = collectives(module)
+    return replace(
+        made,
+        wire_bytes_per_device=known.wire_bytes_per_device,
+        wire_by_axis={
+            group.axis: group.wire_bytes_per_run
+            for group in collectives_by(known.collectives, "axis").groups
+        },
+        flops=flops(module).total,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A figure that is not reproduced; its fields are columns of `Reproduction`."""
+
+    figure: Annotated[str, "name of the figure"]
+    dump: Annotated[int | None, Unit.BYTES, "in the dump"]
+    recompiled: Annotated[int | None, Unit.BYTES, "compiled again"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction(Records[Difference]):
+    """Figures of a dump that its program, compiled again, does not have.
+
+    Attributes:
+        is_equal: Whether all figures are equal; None if the dump has none to compare with.
+        compared: Number of figures compared.
+        differences: The others.
+        reasons: Known reasons of a difference: versions, options, constants.
+    """
+
+    KIND: ClassVar[str] = "reproduction"
+    differences: tuple[Difference, ...] = ()
+    is_equal: bool | None = None
+    compared: int = 0
+    reasons: tuple[str, ...] = ()
+
+
+def reproduction(own: Figures, again: Figures, reasons: tuple[str, ...] = ()) -> Reproduction:
+    """Compare the figures of a dump with those of its program compiled again.
+
+    Memory that is an estimate is not compared.
+    """
+    if not own.is_exact:
+        return Reproduction()
+    names = list(FIGURES) if again.is_exact else ["wire_bytes_per_device"]
+    pairs = [(name, getattr(own, name), getattr(again, name)) for name in names]
+    if again.is_exact:
+        host = [f"host_{part}_bytes" for part in ("argument", "output", "alias", "temp")]
+        pairs += zip(host, own.host_bytes, again.host_bytes, strict=False)
+    known = [pair for pair in pairs if pair[1] is not None]
+    differences = tuple(Difference(figure=n, dump=a, recompiled=b) for n, a, b in known if a != b)
+    return Reproduction(
+        is_equal=not differences,
+        compared=len(known),
+        differences=differences,
+        reasons=reasons if differences else (),
+    )
+
+
+# ---- compiles -----------------------------------------------------------------------------------
 
 
 RECOMPILED = "recompiled"
@@ -44,7 +185,6 @@ RECOMPILED = "recompiled"
 
 _NEEDS_GPU = "Expect autotune result cache hit"
 _AUTOTUNE = "xla_gpu_autotune_level"
-_REMEDIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +370,80 @@ def compiled_base(base: Base, pool: Compiler) -> Base:
     return result
 
 
+# ---- the text with changes ----------------------------------------------------------------------
+
+
+EDITS = ("mesh", "donate", "undonate", "shard", "dtype", "constraint")
+"""Kinds of changes of the program's text."""
+
+
+def edited(
+    module: HloModule, changes: Sequence[Change], meshes: Sequence[Mesh] = ()
+) -> tuple[HloModule, tuple[Change, ...]]:
+    """Return a program with changes, and the changes with what they mean for each value.
+
+    Args:
+        module: The program before optimizations.
+        changes: All changes; those of other kinds are returned as they are.
+        meshes: Meshes of a program whose text names none.
+
+    Raises:
+        UsageError: If a change is malformed.
+    """
+    parts: dict[tuple[str, str, str], ChangedPart] = {}
+    for step in _steps(changes, meshes):
+        edits = TextEdits(module)
+        made = step(edits)
+        for part in made or ():
+            key = part.kind, part.request, part.target
+            if key not in parts or not parts[key].applies:
+                parts[key] = part
+        if made is None or any(part.applies for part in made):
+            text = edits.text()
+            if text != module.columns.source.text:
+                module = parse_hlo(text)
+    made_parts = tuple(parts.values())
+    return module, tuple(
+        _with_parts(one, made_parts) if one.kind in EDITS else one for one in changes
+    )
+
+
+def _steps(
+    changes: Sequence[Change], meshes: Sequence[Mesh]
+) -> Iterator[Callable[[TextEdits], list[ChangedPart] | None]]:
+    """Yield the edits that changes need, in order; one that nobody asked for returns None."""
+    asked = {kind: [one.target for one in changes if one.kind == kind] for kind in EDITS}
+    for target in asked["mesh"]:
+        yield partial(_edit_mesh, target=target, meshes=meshes)
+        sizes = axis_sizes(target)
+        meshes = (*([resized_mesh(one, sizes) for one in meshes] or [Mesh.of(sizes)]), *meshes)
+    if asked["donate"] or asked["undonate"]:
+        yield partial(edit_donation, donate=asked["donate"], undonate=asked["undonate"])
+    if asked["shard"]:
+        yield partial(edit_sharding, requests=asked["shard"], meshes=meshes)
+        yield renew_donation
+        if asked["donate"]:  # of an argument that now has the sharding of a result
+            yield partial(edit_donation, donate=asked["donate"])
+    if asked["dtype"]:
+        yield partial(edit_dtype, requests=asked["dtype"])
+    if asked["constraint"]:
+        yield partial(edit_constraint, requests=asked["constraint"], meshes=meshes)
+
+
+def _edit_mesh(edits: TextEdits, target: str, meshes: Sequence[Mesh]) -> list[ChangedPart]:
+    make = partial(edit_mesh, edits, axis_sizes(target), meshes)
+    return [part_of("mesh", target, target, make)]
+
+
+def _with_parts(change: Change, parts: Sequence[ChangedPart]) -> Change:
+    """Return a change with the values that it changes, and those that it cannot."""
+    own = tuple(one for one in parts if (one.kind, one.request) == (change.kind, change.target))
+    applies = any(one.applies for one in own)
+    refused = "; ".join(dict.fromkeys(one.why_not or "" for one in own if not one.applies))
+    why_not = None if applies else refused or "nothing to change"
+    return replace(change, applies=applies, why_not=why_not, parts=own)
+
+
 # ---- with changes ------------------------------------------------------------------------------
 
 
@@ -245,6 +459,7 @@ class Recompiled:
         versions: Versions of the packages that compiled it with the changes.
         base_versions: Those of `base`.
         changes: The changes.
+        alone: Figures with each of the changes only; empty if not compiled alone.
         own: Figures of the dump.
         base: Figures of the program compiled again without changes; those of the dump if that was
             not possible.
@@ -259,8 +474,6 @@ class Recompiled:
         refusal: Why there are no figures: XLA's message, or a reason; empty where there are.
         shortage: Figures of XLA's out-of-memory message: label and text.
         needed_bytes: Bytes that the program needs by that message, rounded up; None without one.
-        remedies: Changes that `fit` would try first for a program that does not fit, and the bytes
-            that their arrays shrink.
         seconds: Seconds that compiling with the changes took; without changes, that of `base`.
         base_seconds: Those of `base`.
         notes: Sentences on limits of the answer.
@@ -276,6 +489,7 @@ class Recompiled:
     own: Figures
     base: Figures
     predicted: Figures | None
+    alone: tuple[Figures | None, ...] = ()
     is_recompiled: bool = False
     stats: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
     dump: str | None = None
@@ -285,7 +499,6 @@ class Recompiled:
     refusal: str = ""
     shortage: tuple[tuple[str, str], ...] = ()
     needed_bytes: int | None = None
-    remedies: tuple[tuple[str, int], ...] = ()
     seconds: float = 0.0
     base_versions: Mapping[str, str] = field(default_factory=dict)
     base_seconds: float = 0.0
@@ -360,11 +573,7 @@ def changed_module(base: Base, variant: Variant, pool: Compiler) -> Recompiled:
         flags = {**(base.flags if target.backend == program.backend else {}), **variant.flags}
         program = replace(program, module=module)
         again = compiled_again(program, target, flags, pool, variant.versions)
-    row = _row(base, variant, again)
-    if row.fits is not False:
-        return row
-    first = candidates(EntryArrays.of(module).table).candidates[:_REMEDIES]
-    return replace(row, remedies=tuple((one.change, one.saves_bytes) for one in first))
+    return _row(base, variant, again)
 
 
 def _checked(module: HloModule, change: Change) -> Change:

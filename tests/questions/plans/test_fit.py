@@ -14,14 +14,21 @@ from hlo_lens.cli import main
 from hlo_lens.load.devices import device_count, parse_target
 from hlo_lens.questions.plans import fit as api
 from hlo_lens.questions.plans.fit import expanded_targets, places, search, worth_trying
-from hlo_lens.questions.plans.plans import Attempt, Place, chosen_plans, closest
-from hlo_lens.questions.what_if.candidates import Candidate, Candidates
+from hlo_lens.questions.plans.plans import (
+    Attempt,
+    Candidate,
+    Candidates,
+    Place,
+    chosen_plans,
+    closest,
+)
 from hlo_lens.questions.what_if.compiling import source_program
-from hlo_lens.questions.what_if.figures import Figures, Reproduction
 from hlo_lens.questions.what_if.recompiling import (
     Base,
     Compiler,
+    Figures,
     Recompiled,
+    Reproduction,
     Variant,
 )
 from hlo_lens.text.errors import UsageError

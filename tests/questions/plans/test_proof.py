@@ -13,7 +13,6 @@ from hlo_lens.cli import main
 from hlo_lens.questions.findings.finding import Saves, SavingBasis, Severity, savings_text
 from hlo_lens.questions.findings.findings import module_findings, with_proofs
 from hlo_lens.questions.findings.proofs import Proof
-from hlo_lens.questions.plans import proof
 from hlo_lens.text.errors import MissingPackageError
 from tests.corpus import SAMPLES
 
@@ -66,7 +65,7 @@ def test_command_compiles_three_fixes_unless_told_otherwise(
         asked.append(most)
         raise MissingPackageError("no jax")
 
-    monkeypatch.setattr(proof, "proven_findings", missing)
+    monkeypatch.setattr("hlo_lens.questions.plans.lint.proven_findings", missing)
 
     def run(*options: str) -> int:
         environment = {"HLO_LENS_PROVE": ""}
@@ -106,7 +105,7 @@ def test_a_target_is_for_dumps_that_do_not_name_their_device(
     path = SAMPLES / "gpu" / "wasteful"
     (unnamed,) = hlo_lens.lint(path, select=["M001"], prove=True).findings
     assert unnamed.evidence[0].startswith("not proven: the dump does not name its device")
-    for place in (COMPILING, "hlo_lens.questions.plans.proof"):
+    for place in (COMPILING, "hlo_lens.questions.plans.lint"):
         monkeypatch.setattr(f"{place}.toolchain_of", lambda _: "jaxlib 1")
     with pytest.raises(MissingPackageError, match="the CUDA plugin is not installed"):
         hlo_lens.lint(path, select=["M001"], prove=True, target="h100_sxm:1x1x8", python="none")

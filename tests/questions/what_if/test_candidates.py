@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens import parse_hlo
+from hlo_lens.questions.plans.plans import Candidates, candidates
 from hlo_lens.questions.what_if.arguments import EntryArrays
-from hlo_lens.questions.what_if.candidates import Candidates, candidates
 from hlo_lens.text.errors import UsageError
 
 TWO_ARGUMENTS = """\

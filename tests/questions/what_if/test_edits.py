@@ -9,7 +9,7 @@ import pytest
 from hlo_lens import parse_hlo
 from hlo_lens.questions.what_if.arguments import EntryArrays
 from hlo_lens.questions.what_if.edits import Change, ChangedPart
-from hlo_lens.questions.what_if.program_changes import edited
+from hlo_lens.questions.what_if.recompiling import edited
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.text.errors import UsageError
 from tests.questions.what_if.texts import GSPMD, ONE_DEVICE, SHARDY

@@ -12,10 +12,10 @@ import pytest
 from hlo_lens.load.devices import CPU
 from hlo_lens.load.programs import modules_of
 from hlo_lens.questions.what_if.compiling import source_program
-from hlo_lens.questions.what_if.figures import Figures
 from hlo_lens.questions.what_if.recompiling import (
     Base,
     Compiler,
+    Figures,
     Means,
     changed_module,
     variant_of,
