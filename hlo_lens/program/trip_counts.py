@@ -78,12 +78,24 @@ class TripCount:
     printed: int | None
     derived: int | None
     reason: Annotated[str | None, "why it could not be derived"]
+    trips_at_most: Annotated[
+        int | None,
+        Unit.COUNT,
+        "upper bound of an unknown count, from the tests of the condition that can be counted",
+    ] = None
     trips_of_outer_run: Annotated[
         int | None,
         Unit.COUNT,
         "sum over a run of the loop around it, where it changes with that loop's trips",
     ] = None
     around: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The count, or its bound, as ``x4``, ``x<=4`` or ``x?``."""
+        if self.trip_count is None and self.trips_at_most is not None:
+            return f"x<={self.trips_at_most}"
+        return "x?" if self.trip_count is None else f"x{self.trip_count}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +140,7 @@ def _trip_count(row: int, scalars: _Scalars, *, derives_printed: bool) -> TripCo
         printed=printed,
         derived=count,
         reason=unknown.reason,
+        trips_at_most=unknown.most if printed is None else None,
         trips_of_outer_run=unknown.total,
         around=unknown.around,
     )
@@ -162,11 +175,13 @@ class _Unknown(NamedTuple):
         reason: The reason, in words.
         total: Sum over a run of the loop around, of a trip count that changes with its trips.
         around: Computation that runs that loop.
+        most: Upper bound of the number.
     """
 
     reason: str | None
     total: int | None = None
     around: str | None = None
+    most: int | None = None
 
 
 _Scalar: TypeAlias = "_Linear | _Unknown"
@@ -461,14 +476,20 @@ class _Comparison(NamedTuple):
     bounds: tuple[int, int]
 
 
-def _comparisons(root: int, scalars: _Scalars, inside: _Scope) -> Sequence[_Comparison] | _Unknown:
-    """Return the comparisons that must all be true for a condition to be."""
+def _comparisons(
+    root: int, scalars: _Scalars, inside: _Scope
+) -> tuple[Sequence[_Comparison], _Unknown | None]:
+    """Return the comparisons that must all be true for a condition to be.
+
+    The second is the reason why another test, which must be true as well, is not among them.
+    """
     opcodes, links = scalars.module.opcodes, scalars.module.links
     tests: list[_Comparison] = []
+    other: _Unknown | None = None
     waiting = [(root, inside)]
     for _ in range(_MOST_STEPS):
         if not waiting:
-            return tests
+            return tests, other
         row, scope = waiting.pop()
         result = links.root_of(row) if opcodes[row] in ("fusion", "call") else None
         before = scalars.flow.before(Value(row), _SAME)
@@ -476,8 +497,9 @@ def _comparisons(root: int, scalars: _Scalars, inside: _Scope) -> Sequence[_Comp
         if opcodes[row] == "compare":
             test = _comparison(row, scalars, scope)
             if isinstance(test, _Unknown):
-                return test
-            tests.append(test)
+                other = other or test
+            else:
+                tests.append(test)
         elif result is not None:
             waiting.append((result, scalars.of_operands(row, scope)))
         elif before is not None:
@@ -486,8 +508,8 @@ def _comparisons(root: int, scalars: _Scalars, inside: _Scope) -> Sequence[_Comp
             waiting += ((side, scope) for side in sides)
         else:
             text = f"{scalars.name(row)} ({opcodes[row]})"
-            return _Unknown(f"the condition is {text}, no comparison")
-    return _Unknown("the condition is too long")
+            other = other or _Unknown(f"the condition is {text}, no comparison")
+    return tests, _Unknown("the condition is too long")
 
 
 def _comparison(row: int, scalars: _Scalars, scope: _Scope) -> _Comparison | _Unknown:
@@ -515,18 +537,20 @@ def _derived(called: Mapping[str, Call], scalars: _Scalars) -> int | _Unknown:
     if root == NOTHING or body is None:
         return _Unknown("condition or body is not in the text")
     inside = scalars.inside(body)
-    tests = _comparisons(root, scalars, inside)
-    if isinstance(tests, _Unknown):
-        return tests
-    counts = []
+    tests, other = _comparisons(root, scalars, inside)
+    counts: list[int] = []
     for test in tests:
         sides = _sides(body, test, scalars, (inside, scalars.outside(body.row)))
         count = sides if isinstance(sides, _Unknown) else _count(*sides, test)
-        if isinstance(count, _Unknown):
-            varying = _varying(body, test, scalars, inside) if len(tests) == 1 else None
-            return varying or count
-        counts.append(count)
-    return min(counts)
+        if isinstance(count, int):
+            counts.append(count)
+        elif len(tests) == 1 and other is None:
+            return _varying(body, test, scalars, inside) or count
+        else:
+            other = other or count
+    if other is None or 0 in counts:  # no test may be false at the start
+        return min(counts)
+    return other._replace(most=min(counts, default=None))
 
 
 class _Side(NamedTuple):

@@ -238,6 +238,20 @@ def test_condition_of_two_comparisons(other: str, bound: int, count: int | None)
     assert _count(cond=_both(other), entry=entry) == count
 
 
+@pytest.mark.parametrize(
+    "other", ["compare(x, x), direction=LT", "not(done)", "compare(m, m), direction=NE"]
+)
+def test_condition_with_a_test_that_is_not_counted_has_a_bound(other: str) -> None:
+    (loop,) = _loops(cond=_both(other))
+    assert (loop.trip_count, loop.trips_at_most, loop.text) == (None, 5, "x<=5")
+    assert loop.reason
+
+
+def test_condition_in_a_choice_has_no_bound() -> None:
+    (loop,) = _loops(cond=_both("not(done)").replace(" and(", " or("))
+    assert (loop.trip_count, loop.trips_at_most, loop.text) == (None, None, "x?")
+
+
 def test_condition_of_two_comparisons_in_a_fusion() -> None:
     inside = """
 both {

@@ -759,8 +759,7 @@ def loop_labels(module: HloModule, trips: TripCounts) -> dict[str, str]:
     paths = loop_paths(module) if trips.loops else {}
     for trip in trips.loops:
         path = paths.get((trip.computation, trip.loop)) or "while"
-        times = UNKNOWN_TIMES if trip.trip_count is None else f"x{trip.trip_count}"
-        labels.setdefault(trip.loop, f"{path} {times}")
+        labels.setdefault(trip.loop, f"{path} {trip.text}")
     return labels
 
 

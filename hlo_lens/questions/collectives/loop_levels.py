@@ -223,10 +223,11 @@ class LoopLevel:
     branch: Annotated[int | None, "number of the branch"]
     computation: Annotated[str, "name of the body, branch or entry"]
     trip_count: Annotated[int | None, Unit.COUNT, "runs of the body per run of the loop"]
+    trips_at_most: Annotated[int | None, Unit.COUNT, "upper bound of an unknown trip count"]
     trip_source: Annotated[str | None, "printed by XLA, or derived"]
     reason: Annotated[str | None, "why the trip count is unknown"]
     times: Annotated[int | None, Unit.COUNT, "runs of this level in one run of the program"]
-    is_at_most: Annotated[bool, "whether it is under a conditional"]
+    is_at_most: Annotated[bool, "whether a conditional or a bound of trips is around it"]
     instructions: Annotated[int, Unit.COUNT, "instructions of the computation"]
     static_count: Annotated[int, Unit.COUNT, "collectives of this level itself, in the text"]
     wire_bytes_per_trip: Annotated[int | None, Unit.BYTES, "bytes that leave each device each time"]
@@ -282,6 +283,7 @@ def loops(module: ModuleDump) -> Loops:
             branch=number if is_branch else None,
             computation=body.name,
             trip_count=None if trip is None else trip.trip_count,
+            trips_at_most=None if trip is None else trip.trips_at_most,
             trip_source=None if trip is None else trip.trip_source,
             reason=None if trip is None or trip.trip_count is not None else trip.reason,
             times=runs.times,

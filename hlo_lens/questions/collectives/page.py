@@ -246,8 +246,8 @@ _MARKS: tuple[tuple[Callable[[Collective], bool], str], ...] = (
     ),
     (
         lambda c: bool(c.branches),
-        "{} in branches that may not be taken (<=): sums count the largest branch of each "
-        "conditional",
+        "{} in branches that may not be taken, or loops whose trips have only a bound (<=): sums "
+        "count the largest branch of each conditional",
     ),
     (lambda c: c.is_payload_at_most, "{} of sizes that are data: bytes are upper bounds (<=)"),
     (
@@ -494,7 +494,7 @@ def _notes(levels: Loops) -> Iterator[str]:
         yield "no loops and no conditionals"
     for level in levels.levels:
         if level.kind == "loop" and level.reason:
-            yield f"{level.loop} x?: {level.reason}"
+            yield f"{level.loop} {_trips(level)}: {level.reason}"
 
 
 def tree_lines(levels: Loops) -> Iterator[str]:
@@ -523,12 +523,20 @@ def _title(level: LoopLevel) -> str:
         return f"{level.loop}  {plural(level.instructions, 'instruction')}"
     if level.kind == "branch":
         return f"{level.loop} branch {level.branch}, at most {_times(level.times)}"
-    trips = "x?" if level.trip_count is None else f"x{format_count(level.trip_count)}"
-    nested = level.depth > 1 and level.times not in (None, level.trip_count)
-    total = f" ({_times(level.times)} in one run)" if nested else ""
+    trips = _trips(level)
+    nested = level.depth > 1 and level.times not in (None, level.trip_count, level.trips_at_most)
+    bound = "at most " * level.is_at_most
+    total = f" ({bound}{_times(level.times)} in one run)" if nested else ""
     path = level.op_name and without_arguments(level.op_name)
     origin = " ".join(part for part in (path, marked(level.source, level.origin_basis)) if part)
     return f"{level.loop}  {trips}{total}  {origin}"
+
+
+def _trips(level: LoopLevel) -> str:
+    if level.trip_count is None:
+        most = level.trips_at_most
+        return "x?" if most is None else f"x<={format_count(most)}"
+    return f"x{format_count(level.trip_count)}"
 
 
 def _times(times: int | None) -> str:

@@ -252,9 +252,10 @@ def _fullest_text(dump: ModuleDump, peak: PeakMemory) -> str:
         return ""
     instruction = instructions_by_name(hlo_text(dump), {peak.instruction}).get(peak.instruction)
     runs = None if instruction is None else call_counts(dump).of(instruction.computation.name)
-    times = "?" if runs is None or runs.times is None else f"{runs.times:,}"
-    loop = f", in a loop (x{times})" if runs is not None and runs.loop_path else ""
-    return f"; fullest at {place}{loop}"
+    if runs is None or not runs.loop_path:
+        return f"; fullest at {place}"
+    times = "?" if runs.times is None else f"{'<=' * runs.is_at_most}{runs.times:,}"
+    return f"; fullest at {place}, in a loop (x{times})"
 
 
 def _role_rows(dump: ModuleDump, memory: MemoryResults) -> Iterator[tuple[int, str, str]]:

@@ -57,7 +57,7 @@ function branch(node, page) {
 }
 
 function title(level) {
-  const runs = level.kind === "loop" ? ` x${level.trip_count ?? "?"}` : "";
+  const runs = level.kind === "loop" ? ` x${level.trip_count ?? (level.trips_at_most === null ? "?" : `<=${level.trips_at_most}`)}` : "";
   const many = level.equal > 1 ? `${formatCount(level.equal)} x ` : "";
   const name = level.equal > 1 && level.kind === "loop" ? "while" : level.loop;
   return [many, el("code", {}, level.kind === "branch" ? `${name} branch ${level.branch}` : name), el("b", {}, runs)];
