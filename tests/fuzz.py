@@ -45,8 +45,8 @@ from hlo_lens.questions.report.page import report_modules
 from hlo_lens.questions.sharding import page as sharding_page
 from hlo_lens.questions.snapshots.snapshot_file import read_snapshot
 from hlo_lens.questions.what_if.compiling import OPTION_TEXTS, options_of, source_program
-from hlo_lens.render.envelope import report_of_pages
 from hlo_lens.render.table import RenderOptions, render_as
+from hlo_lens.render.to_json import report_of_pages
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.shapes.named_sharding import read_partition_spec
 from hlo_lens.shapes.shardy import meshes_by_name

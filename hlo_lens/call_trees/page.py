@@ -16,8 +16,8 @@ from hlo_lens.call_trees.facts import (
     communication_paths,
 )
 from hlo_lens.call_trees.tree import BYTE_MEASURES, CALLS
-from hlo_lens.render.envelope import envelope
 from hlo_lens.render.table import Report, Section, Table, shorten
+from hlo_lens.render.to_json import envelope
 from hlo_lens.text.units import Amount, Kind, format_bytes, format_count, format_ratio, plural
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from hlo_lens.load.programs import Progress
     from hlo_lens.questions.dumps.listing import ListingFacts
     from hlo_lens.questions.what_if.recompiling import Means
-    from hlo_lens.render.envelope import ModulePage
     from hlo_lens.render.table import Report
+    from hlo_lens.render.to_json import ModulePage
     from hlo_lens.shapes.mesh import Mesh
 
 
@@ -195,7 +195,7 @@ def answer_pages(
     """
     from hlo_lens.load.programs import with_progress
     from hlo_lens.questions.dumps.groups import training_step_first
-    from hlo_lens.render.envelope import report_of_pages
+    from hlo_lens.render.to_json import report_of_pages
 
     def ask(modules: Sequence[ModuleDump], *, progress: Progress | None = None) -> Report:
         stated = choose(modules)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.questions.check.checked import Checked
     from hlo_lens.questions.diff.dump_diff import Diff
-    from hlo_lens.render.to_github import Annotation
+    from hlo_lens.render.to_markdown import Annotation
 
 
 _QUIET_SECONDS = 0.5
@@ -300,7 +300,7 @@ class CiOutput:
         if self.has_summary:
             self._append_summary(report)
         if self.has_annotations:
-            from hlo_lens.render.to_github import annotation_lines
+            from hlo_lens.render.to_markdown import annotation_lines
 
             is_free = output.format == "text" or output.path_out not in (None, "-")
             for line in annotation_lines(annotations):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.program.origins import INFERRED, marked
 from hlo_lens.program.summary import no_hlo_text
-from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.table import Section
+from hlo_lens.render.to_json import ModulePage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -174,35 +174,27 @@ class Result:
         """Return the result for a notebook: name, first rows in readable units, totals."""
         from html import escape
 
-        shown = list(islice(self.rows(), _HTML_ROWS))
+        def line(cells: Iterable[tuple[Column, Cell]]) -> str:
+            texts = (
+                f'<td style="text-align: {"left" if column.unit is Unit.NONE else "right"}">'
+                f"{escape(format_cell(cell, column.unit))}</td>"
+                for column, cell in cells
+            )
+            return f"<tr>{''.join(texts)}</tr>"
+
+        shown, totals = list(islice(self.rows(), _HTML_ROWS)), self.totals()
         others = self.row_count - len(shown)
         lead = (type(self).__doc__ or "").strip().partition("\n")[0]
-        heads = (
-            f'<th title="{escape(column.meaning)}">{escape(column.name)}</th>'
-            for column in self.COLUMNS
-        )
-        rows = map(self._html_row, (*shown, *self.residual_rows()))
-        totals = ", ".join(
-            f"{escape(name)} {format_cell(total, self.COLUMNS[self.place_of(name)].unit)}"
-            for name, total in self.totals().items()
-        )
+        heads = (f'<th title="{escape(c.meaning)}">{escape(c.name)}</th>' for c in self.COLUMNS)
+        rows = (zip(self.COLUMNS, row, strict=True) for row in (*shown, *self.residual_rows()))
+        sums = ((column, totals.get(column.name)) for column in self.COLUMNS)
+        foot = f"<tfoot>{line(sums)}</tfoot>" if totals else ""  # of all rows and residuals
         return (
             f"<p><b>{escape(self.KIND)}</b> {escape(lead)}</p>"
             f"<table><thead><tr>{''.join(heads)}</tr></thead>"
-            f"<tbody>{''.join(rows)}</tbody></table>"
+            f"<tbody>{''.join(map(line, rows))}</tbody>{foot}</table>"
             + (f"<p>[{others:,} others]</p>" if others else "")
-            + (f"<p>Totals, all rows and residuals: {totals}</p>" if totals else "")
         )
-
-    def _html_row(self, row: Row) -> str:
-        from html import escape
-
-        cells = (
-            f'<td style="text-align: {"left" if column.unit is Unit.NONE else "right"}">'
-            f"{escape(format_cell(cell, column.unit))}</td>"
-            for column, cell in zip(self.COLUMNS, row, strict=True)
-        )
-        return f"<tr>{''.join(cells)}</tr>"
 
 
 NOT_SAVED = {"is_saved": False}

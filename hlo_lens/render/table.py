@@ -285,10 +285,11 @@ _WIDTH = 100
 Renderer: TypeAlias = Callable[[Report, TextIO, RenderOptions], None]
 
 _HOMES = {
+    "csv": "hlo_lens.render.to_json",
     "page": "hlo_lens.questions.report.html.document",
     "sarif": "hlo_lens.questions.findings.sarif",
 }
-"""Files of renderers outside of `hlo_lens.render`."""
+"""Files of renderers that have no file of their own name in `hlo_lens.render`."""
 
 
 def render_as(name: str, report: Report, out: TextIO, options: RenderOptions) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from html import escape
 from typing import TextIO
 
@@ -54,20 +54,14 @@ def _table(table: Table, rows: int) -> Iterator[str]:
         for column in cut.columns
     )
     yield f"<thead><tr>{''.join(heads)}</tr></thead>"
-    yield "<tbody>"
-    yield from (_row(row, numbers) for row in cut.rows)
-    yield "</tbody>"
-    if cut.tail:
-        yield "<tfoot>"
-        yield from (_row(row, numbers) for row in cut.tail)
-        yield "</tfoot>"
+    for name, rows_inside in (("tbody", cut.rows), ("tfoot", cut.tail)):
+        yield f"<{name}>"
+        for row in rows_inside:
+            cells = (_cell(text, is_number=n) for text, n in zip(row, numbers, strict=True))
+            yield f"<tr>{''.join(cells)}</tr>"
+        yield f"</{name}>"
     yield "</table>"
     yield from (f"<p>{_escaped(note)}</p>" for note in table.notes)
-
-
-def _row(row: Sequence[str], numbers: Sequence[bool]) -> str:
-    cells = (_cell(text, is_number=n) for text, n in zip(row, numbers, strict=True))
-    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _cell(text: str, *, is_number: bool) -> str:

@@ -1,24 +1,36 @@
-"""Report to JSON, one row on each line.
+"""Report to JSON, one row on each line, and to CSV; the outer object of reports.
 
 Objects in a list that have the same keys are printed by column, many rows at a time: a report has
 tens of thousands of rows with few different values in most columns.
+
+CSV has a block for each table, with its own header line and an empty line between. Each line begins
+with the module (the section, unless the table has a column of this name) and the name of the table.
+Rows are complete, numbers are in base units, empty means not known, lists are JSON.
 """
 
 from __future__ import annotations
 
+import csv
 import functools
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.render.result import row_objects, rows_of
+from hlo_lens.render.table import Report, Section, Sections
+from hlo_lens.text.errors import printable
 from hlo_lens.text.rows import Rows
+from hlo_lens.text.version import SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
-    from hlo_lens.render.result import Column, Row
-    from hlo_lens.render.table import RenderOptions, Report
+    from collections.abc import Callable, Iterable
+
+    from hlo_lens.render.result import Cell, Column, Row
+    from hlo_lens.render.table import RenderOptions
 
 # ---- objects that are made on access, so that text output does not make them --------------------
 
@@ -208,3 +220,96 @@ def _cell_texts(column: Sequence[object]) -> Iterator[str] | str | None:
     if len(texts) == 1:
         return texts[0]
     return map(dict(zip(different, texts, strict=True)).__getitem__, places)
+
+
+# ---- CSV ----------------------------------------------------------------------------------------
+
+_FORMULA = ("=", "+", "-", "@")
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?%?")
+
+
+def render_csv(report: Report, out: TextIO, options: RenderOptions) -> None:
+    """Write the tables of a report with all rows and residual rows, without totals."""
+    writer = csv.writer(out, lineterminator="\n")
+    is_first = True
+    for section in report.sections:
+        for table in section.tables:
+            if table.is_text_only:
+                continue
+            if not is_first:
+                out.write("\n")
+            is_first = False
+            names = [column.name for column in table.columns]
+            own = table.module_column
+            module = names.index(own) if own in names else None
+            places = [
+                k for k, name in enumerate(names) if name not in table.text_only and k != module
+            ]
+            writer.writerow(("module", "table", *(names[k] for k in places)))
+            for row in table.all_rows():
+                first = _text(section.title if module is None else row[module])
+                writer.writerow((first, table.name, *(_text(row[k]) for k in places)))
+
+
+def _text(cell: Cell) -> str | int | float:
+    if cell is None:
+        return ""
+    if isinstance(cell, (bool, tuple)):
+        return json.dumps(cell)
+    return _inert(printable(cell)) if isinstance(cell, str) else cell
+
+
+def _inert(text: str) -> str:
+    """Return a text that spreadsheets do not take for a formula: an apostrophe comes first.
+
+    Source: OWASP, "CSV Injection".
+    """
+    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
+
+
+# ---- pages of modules ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModulePage:
+    """Text sections and JSON object of one module.
+
+    Attributes:
+        sections: Sections for people, and for CSV.
+        make_object: Makes the JSON object, at each call anew.
+    """
+
+    sections: Sequence[Section]
+    make_object: Callable[[], Mapping[str, object]]
+
+
+def envelope(kind: str, **parts: object) -> dict[str, object]:
+    """Return the JSON object of a report: schema version, kind, version of hlo-lens, its parts."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": kind,
+        "tool_version": __version__,
+        **parts,
+    }
+
+
+def report_of_pages(
+    kind: str, pages: Iterable[ModulePage], order: Callable[[], Iterable[int]] | None = None
+) -> Report:
+    """Return the report made of the pages of some modules.
+
+    Args:
+        kind: Kind of the report.
+        pages: Pages in the order of JSON and CSV.
+        order: Returns the positions of the pages in the order for people; None for the same one.
+    """
+    made = list(pages)
+    first = None
+    if order is not None and len(made) > 1:
+        first = Sections(lambda: (section for k in order() for section in made[k].sections))
+    return Report(
+        kind=kind,
+        sections=Sections(lambda: (section for page in made for section in page.sections)),
+        data=envelope(kind, modules=Objects([page.make_object for page in made])),
+        first_page=first,
+    )

@@ -1,24 +1,37 @@
-"""Report to Markdown, for a pull request or an issue.
+"""Report to Markdown, for a pull request or an issue, and annotations of GitHub Actions.
 
 A report with a limit on its length has its tables folded, for a comment on a pull request. Parts
 that do not fit are left out whole, and counted: first rows of tables, then tables, then sections
 from the end on.
+
+Source of the annotations: docs.github.com, "Workflow commands for GitHub Actions"; escapes as in
+@actions/core's command.ts: %, CR and LF in messages, and : and , too in properties.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from html import escape as html_escape
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.render.result import Unit
 from hlo_lens.render.table import RenderOptions, Report, Section, Table, cut_table, shorten
 from hlo_lens.text.errors import printable
+from hlo_lens.text.source_files import Checkout
 from hlo_lens.text.units import plural
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DEFAULT_ROWS = 20
 _WIDEST = 120
+_FEWER = (10, 5, 3, 1)
+_LONGEST_TEXT = 2_000
+"""Characters of a title, fact or note of a comment."""
 
 _SPECIAL = re.compile(r"[\\`*|<~$]|(?<!\w)_|_(?!\w)|(?<=\])\(|&(?=#?\w+;)")
 """Characters with a meaning in Markdown; an underscore inside a word has none."""
@@ -27,10 +40,6 @@ _REFERENCE = re.compile(r"(?<!\w)([@#])(?=\w)")
 """Marks by which GitHub links people and issues, whether escaped or not."""
 _NOTHING = "&#8203;"
 
-_FEWER = (10, 5, 3, 1)
-_LONGEST_FACT = 2_000
-_LONGEST_TITLE = 300
-
 
 def render_markdown(report: Report, out: TextIO, options: RenderOptions) -> None:
     """Write headings, facts as a list, and tables cut at `DEFAULT_ROWS` or the option."""
@@ -38,21 +47,23 @@ def render_markdown(report: Report, out: TextIO, options: RenderOptions) -> None
     if report.most_characters is not None:
         out.write(comment_text(report, rows, report.most_characters))
         return
-    blocks = [block for section in report.pages for block in _section(section, options.rows)]
-    out.write("\n\n".join(blocks) + "\n")
+    out.write(_joined(block for section in report.pages for block in _section(section, rows)))
 
 
-def _section(section: Section, rows: int | None, level: str = "##") -> Iterator[str]:
-    count = DEFAULT_ROWS if rows is None else rows
+def _joined(blocks: Iterable[str]) -> str:
+    return "\n\n".join(blocks) + "\n"
+
+
+def _section(section: Section, rows: int, level: str = "##") -> Iterator[str]:
     if section.title:
         yield f"{level} {_escaped(section.title)}"
     if section.facts:
-        yield "\n".join(_fact(label, text) for label, text in section.facts)
+        yield "\n".join(_fact(label, _escaped(text.strip())) for label, text in section.facts)
     if section.drawing:
         drawing = [printable(line).replace("```", r"\x60``") for line in section.drawing]
         yield "\n".join(("```text", *drawing, "```"))
     for table in section.shown_tables:
-        yield from _whole_table(table, count)
+        yield from _table(table, rows)
     if section.notes:
         yield "\n".join(f"- {_escaped(note)}" for note in section.notes)
     if section.command:
@@ -61,15 +72,7 @@ def _section(section: Section, rows: int | None, level: str = "##") -> Iterator[
         yield from _section(part, rows, "###")
 
 
-def _fact(label: str, text: str, most: int | None = None) -> str:
-    """Return a fact as an item of a list; one whose label is indented continues the item above."""
-    indent = "  " * label.startswith(" ")
-    name = f"**{_escaped(label.strip())}**: " if label.strip() else ""
-    text = text.strip()
-    return f"{indent}- {name}{_escaped(text) if most is None else _short(text, most)}"
-
-
-def _whole_table(table: Table, rows: int) -> Iterator[str]:
+def _table(table: Table, rows: int) -> Iterator[str]:
     if table.title:
         yield f"### {_escaped(table.title.strip())}"
     yield "\n".join(_table_lines(table, rows))
@@ -79,16 +82,18 @@ def _whole_table(table: Table, rows: int) -> Iterator[str]:
         yield f"`{printable(table.command)}`"
 
 
+def _fact(label: str, text: str) -> str:
+    """Return a fact as an item of a list; one whose label is indented continues the item above."""
+    name = f"**{_escaped(label.strip())}**: " if label.strip() else ""
+    return f"{'  ' * label.startswith(' ')}- {name}{text}"
+
+
 def _table_lines(table: Table, rows: int) -> Iterator[str]:
     cut = cut_table(table, rows)
-    yield _line([column.name for column in cut.columns])
-    yield _line(["---" if column.unit is Unit.NONE else "---:" for column in cut.columns])
-    for row in (*cut.rows, *cut.tail):
-        yield _line([_escaped(shorten(cell, _WIDEST)) for cell in row])
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    marks = ["---" if column.unit is Unit.NONE else "---:" for column in cut.columns]
+    cells = ([_escaped(shorten(cell, _WIDEST)) for cell in row] for row in (*cut.rows, *cut.tail))
+    for line in ([column.name for column in cut.columns], marks, *cells):
+        yield f"| {' | '.join(line)} |"
 
 
 def _note_lines(table: Table) -> Iterator[str]:
@@ -109,7 +114,7 @@ def _unlinked(text: str) -> str:
 
 
 def comment_text(report: Report, rows: int, most_characters: int) -> str:
-    """Return a report as Markdown of at most so many characters.
+    """Return a report as Markdown of at most so many characters, its tables folded.
 
     Args:
         report: The report.
@@ -117,83 +122,52 @@ def comment_text(report: Report, rows: int, most_characters: int) -> str:
         most_characters: Limit on the length, at least some hundred.
     """
     for number in (rows, *(n for n in _FEWER if not rows or n < rows)):
-        text = _joined([_comment_section(section, number) for section in report.sections])
+        text = _joined(_comment(section, number) for section in report.sections)
         if len(text) <= most_characters:
             return text
-    return _fitted(report.sections, most_characters)
-
-
-def _joined(parts: Sequence[str]) -> str:
-    return "\n\n".join(parts) + "\n"
-
-
-def _fitted(sections: Sequence[Section], most: int) -> str:
-    """Return as many sections as fit, with one row of each table, then without tables."""
     parts: list[str] = []
-    left = most - len(_left_out(len(sections))) - 4
-    for place, section in enumerate(sections):
-        kept = _as_far_as_it_fits(section, left - 2, first=not place)
-        if kept is None:
-            parts.append(_left_out(len(sections) - place))
+    left = most_characters - len(_left_out(len(report.sections))) - 4
+    for place, section in enumerate(report.sections):
+        part = _fitted(section, left - 2, rows=1 if place else _FEWER[0])  # the first: an overview
+        if part is None:
+            parts.append(_left_out(len(report.sections) - place))
             break
-        parts.append(kept)
-        left -= len(kept) + 2
+        parts.append(part)
+        left -= len(part) + 2
     return _joined(parts)
-
-
-def _as_far_as_it_fits(section: Section, most: int, *, first: bool) -> str | None:
-    """Return a section with one row of each table; its first tables if not all of them fit.
-
-    The first section, an overview, has more rows. None if not even the facts fit.
-    """
-    whole = _comment_section(section, _FEWER[0] if first else 1)
-    if len(whole) <= most:
-        return whole
-    bare = _comment_section(section, 0, kept=0)
-    if len(bare) > most:
-        return None
-    left, count = most - len(bare) - 2, 0
-    for table in _tables(section):
-        left -= len(_folded(table, _FEWER[0])) + 2
-        if left < 0:
-            break
-        count += 1
-    return _comment_section(section, _FEWER[0], kept=count)
 
 
 def _left_out(count: int) -> str:
     return f"*{plural(count, 'more section')} left out for length; -f json has all*"
 
 
-def _comment_section(section: Section, rows: int, *, kept: int | None = None) -> str:
-    """Return a section with its first tables, and the number of the others.
+def _fitted(section: Section, most: int, rows: int) -> str | None:
+    """Return a section with as many of its first tables as fit; None if not even its facts fit."""
+    whole = _comment(section, rows)
+    if len(whole) <= most:
+        return whole
+    numbers = range(len(section.shown_tables))
+    fitting = bisect_right(numbers, most, key=lambda kept: len(_comment(section, rows, kept)))
+    return _comment(section, rows, fitting - 1) if fitting else None
 
-    Args:
-        section: The section.
-        rows: Rows of each table.
-        kept: Number of tables to show; None for all.
-    """
-    blocks = [f"## {_short(section.title, _LONGEST_TITLE)}"]
+
+def _comment(section: Section, rows: int, kept: int | None = None) -> str:
+    """Return a section with its first tables, and the number of the others."""
+    blocks = [f"## {_short(section.title)}"]
     if section.facts:
-        facts = [_fact(label, text, _LONGEST_FACT) for label, text in section.facts]
-        blocks.append("\n".join(facts))
-    tables = _tables(section)
-    shown = tables[:kept]
-    blocks += [_folded(table, rows) for table in shown]
-    if len(shown) < len(tables):
-        blocks.append(f"*{plural(len(tables) - len(shown), 'table')} left out for length*")
+        blocks.append("\n".join(_fact(label, _short(text)) for label, text in section.facts))
+    tables = section.shown_tables
+    blocks += [_folded(table, rows) for table in tables[:kept]]
+    if kept is not None and kept < len(tables):
+        blocks.append(f"*{plural(len(tables) - kept, 'table')} left out for length*")
     if section.notes:
-        blocks.append("\n".join(f"- {_short(note, _LONGEST_FACT)}" for note in section.notes))
+        blocks.append("\n".join(f"- {_short(note)}" for note in section.notes))
     return "\n\n".join(blocks)
 
 
-def _tables(section: Section) -> list[Table]:
-    return [table for table in section.tables if not table.is_data_only]
-
-
-def _short(text: str, most: int) -> str:
+def _short(text: str) -> str:
     """Return an escaped text, cut off if it is very long."""
-    kept = text if len(text) <= most else f"{text[: most - 3]}..."
+    kept = text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."
     return _escaped(" ".join(kept.split()))
 
 
@@ -204,3 +178,69 @@ def _folded(table: Table, rows: int) -> str:
     if table.notes:
         lines += [*_note_lines(table), ""]
     return "\n".join((*lines, "</details>"))
+
+
+# ---- annotations on source lines ----------------------------------------------------------------
+
+MOST_ANNOTATIONS = 10
+"""Warnings, and errors, that GitHub shows of one step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotation:
+    """A message on one line of the user's program.
+
+    Attributes:
+        level: ``error``, ``warning`` or ``notice``.
+        title: Subject, in a few words.
+        message: The message.
+        source: ``file:line`` as in the dump; None if unknown.
+    """
+
+    level: str
+    title: str
+    message: str
+    source: str | None = None
+
+
+def annotation_lines(annotations: Sequence[Annotation], root: Path | None = None) -> list[str]:
+    """Return workflow commands, at most `MOST_ANNOTATIONS` of each level.
+
+    Args:
+        annotations: The most important first.
+        root: Folder of the repository, to which files are relative; None for `Checkout.here`.
+    """
+    checkout = Checkout.here() if root is None else Checkout(root)
+    shown: Counter[str] = Counter()
+    lines: list[str] = []
+    for one in annotations:
+        shown[one.level] += 1
+        if shown[one.level] <= MOST_ANNOTATIONS:
+            lines.append(_line(one, checkout))
+    return lines
+
+
+def _line(one: Annotation, checkout: Checkout) -> str:
+    properties: list[tuple[str, str]] = []
+    message = one.message
+    if one.source is not None:
+        file, _, line = one.source.rpartition(":")
+        if not file or not line.isdecimal():
+            file, line = one.source, ""
+        found = checkout.find(file)
+        if found is None:
+            message = f"{message} (at {one.source})"
+        else:
+            properties += [("file", found), *([("line", line)] if line else [])]
+    properties.append(("title", one.title))
+    listed = ",".join(f"{name}={_property(value)}" for name, value in properties)
+    return f"::{one.level} {listed}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    codes = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+    return "".join(codes.get(character) or printable(character) for character in text)
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

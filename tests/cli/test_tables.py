@@ -14,7 +14,7 @@ import pytest
 
 from hlo_lens.render import to_text
 from hlo_lens.render.table import Role, role_of
-from hlo_lens.render.text_table import TableLines, fitted_columns, table_lines
+from hlo_lens.render.to_text import TableLines, fitted_columns, table_lines
 from tests.commands import output_of
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from functools import partial
 import hlo_lens
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.program.pages import page_without_hlo
-from hlo_lens.render.envelope import ModulePage, report_of_pages
 from hlo_lens.render.table import Section, Sections
+from hlo_lens.render.to_json import ModulePage, report_of_pages
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.version import SCHEMA_VERSION
 

@@ -149,7 +149,7 @@ def test_notebooks_show_sizes_in_readable_units_and_count_other_rows() -> None:
     assert '<td style="text-align: right">19.00MiB</td>' in html
     assert "20.00MiB" not in html
     assert "[2 others]" in html
-    assert "size_bytes 231.00MiB" in html
+    assert ">231.00MiB<" in html
     assert "[unknown]" in html
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from hlo_lens.render.result import Cell, Column, Unit
 from hlo_lens.render.table import Role, cell_width, cut_table, table_of
-from hlo_lens.render.text_table import (
+from hlo_lens.render.to_text import (
     TableLines,
     column_lines,
     joined,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.render.to_github import MOST_ANNOTATIONS, Annotation, annotation_lines
+from hlo_lens.render.to_markdown import MOST_ANNOTATIONS, Annotation, annotation_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

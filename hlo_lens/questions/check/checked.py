@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hlo_lens.load.programs import Progress
     from hlo_lens.questions.diff.causes import Cause
     from hlo_lens.render.table import Report
-    from hlo_lens.render.to_github import Annotation
+    from hlo_lens.render.to_markdown import Annotation
     from hlo_lens.text.patterns import NamePattern
 
 

@@ -14,10 +14,10 @@ from hlo_lens.questions.collectives.page import at_most_text
 from hlo_lens.questions.diff.page import MOST_CHARACTERS, detail_text, donation_text
 from hlo_lens.questions.findings.finding import SAVING_COLUMNS, saving_cells, savings_text
 from hlo_lens.questions.findings.page import finding_facts
-from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Cell, Column, Row, Unit, columns_of, facts_object
 from hlo_lens.render.table import Report, Section, Table, table_of
-from hlo_lens.render.to_github import Annotation
+from hlo_lens.render.to_json import envelope
+from hlo_lens.render.to_markdown import Annotation
 from hlo_lens.text.names import shell_word
 from hlo_lens.text.units import (
     MARGIN,

@@ -23,11 +23,10 @@ from hlo_lens.questions.collectives.collective import (
 from hlo_lens.questions.collectives.explanation import asked_collectives, explain_collectives
 from hlo_lens.questions.collectives.loop_levels import KIND_AND_AXIS, collectives_by, loops
 from hlo_lens.questions.sharding.mesh_axes import meshes_text
-from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.result import facts_object
 from hlo_lens.render.table import Section, Table
-from hlo_lens.render.text_table import without_arguments
-from hlo_lens.render.to_json import RowObjects
+from hlo_lens.render.to_json import ModulePage, RowObjects
+from hlo_lens.render.to_text import without_arguments
 from hlo_lens.text.units import (
     flops_text,
     format_bytes,

@@ -18,9 +18,9 @@ from hlo_lens.questions.diff.pairs import Delta
 from hlo_lens.questions.findings.page import change_text
 from hlo_lens.questions.matching.edits import Change, Noise
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Result, Row, Unit, columns_of, facts_object, rows_of
 from hlo_lens.render.table import Report, Section, Table, filled, table_of
+from hlo_lens.render.to_json import envelope
 from hlo_lens.text.units import (
     Amount,
     Kind,

@@ -78,7 +78,7 @@ def passes(path: str, words: tuple[str, ...], reading: Reading, output: Output) 
     --xla_dump_hlo_pass_re=.* is set besides --xla_dump_to=DIR and --xla_dump_hlo_as_text.
     """
     from hlo_lens.questions.dumps.passes import pages
-    from hlo_lens.render.envelope import report_of_pages
+    from hlo_lens.render.to_json import report_of_pages
 
     with progress_bar("reading passes") as progress:
         report = report_of_pages("passes", pages(reading.read(path), words, progress=progress))

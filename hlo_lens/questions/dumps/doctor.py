@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 from hlo_lens.load import EmptyDumpError, load
 from hlo_lens.load.environment import debug_options, installed_versions, jaxlib_flags
 from hlo_lens.load.module import REFUSED, Dump, ModuleDump, SkippedFiles
-from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Records, Unit, columns_of
 from hlo_lens.render.table import Report, Section, Table, table_of
+from hlo_lens.render.to_json import envelope
 from hlo_lens.text.dump_kinds import AFTER, AS_TEXT, BEFORE, BUFFER_ROWS, DumpKind, title_of
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.units import format_bytes, plural

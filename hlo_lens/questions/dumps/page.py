@@ -24,9 +24,9 @@ from hlo_lens.questions.dumps.processes import (
     difference_lines,
 )
 from hlo_lens.questions.memory.results import MOST_ESTIMATED
-from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Unit, columns_of, rows_of
 from hlo_lens.render.table import Report, Section, Table, table_of
+from hlo_lens.render.to_json import envelope
 from hlo_lens.text.units import (
     Amount,
     Kind,

@@ -31,9 +31,9 @@ from hlo_lens.load.workers import map_modules
 from hlo_lens.program.summary import backend_of_dump, instruction_table, no_hlo_text
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.memory.estimate import memory_estimate
-from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.result import Records, Unit, format_cell
 from hlo_lens.render.table import Section, Table
+from hlo_lens.render.to_json import ModulePage
 from hlo_lens.text.dump_kinds import AFTER, BEFORE, TEXT_FLAGS
 from hlo_lens.text.errors import MissingDumpError, UnknownNameError
 from hlo_lens.text.names import did_you_mean

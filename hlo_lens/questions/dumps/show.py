@@ -25,8 +25,8 @@ from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.memory.peak import rows_of_names
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.roles import InstructionValues, instruction_values, memory_roles
-from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.table import Section, Sections, Table
+from hlo_lens.render.to_json import ModulePage
 from hlo_lens.text.errors import UnknownNameError
 from hlo_lens.text.names import did_you_mean
 from hlo_lens.text.patterns import matches

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.questions.findings.finding import Severity, savings_text
 from hlo_lens.questions.findings.findings import findings_basis
-from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Unit, facts_object
 from hlo_lens.render.table import Report, Section, Table, table_of
-from hlo_lens.render.to_github import Annotation
-from hlo_lens.render.to_json import Objects
+from hlo_lens.render.to_json import Objects, envelope
+from hlo_lens.render.to_markdown import Annotation
 from hlo_lens.text.names import shell_word
 from hlo_lens.text.units import listed, plural
 

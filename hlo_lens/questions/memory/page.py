@@ -21,9 +21,9 @@ from hlo_lens.questions.memory.statement import (
     space_name,
 )
 from hlo_lens.questions.memory.timeline import Instant, memory_timeline, plot_timelines, timelines
-from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.result import Column, Row, Unit, facts_object
 from hlo_lens.render.table import Section, Table, table_of
+from hlo_lens.render.to_json import ModulePage
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.errors import UnknownNameError
 from hlo_lens.text.units import Amount, Kind, format_bytes, plural

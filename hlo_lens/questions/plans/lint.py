@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.findings.finding import Finding, Severity
     from hlo_lens.questions.findings.settings import LintSettings
     from hlo_lens.render.table import Report
-    from hlo_lens.render.to_github import Annotation
+    from hlo_lens.render.to_markdown import Annotation
 
 Prove: TypeAlias = "Callable[[Sequence[ModuleDump]], list[Findings]]"
 """Returns the findings of modules, those whose fixes it compiled proven."""

@@ -9,9 +9,9 @@ from hlo_lens.questions.findings.finding import savings_text
 from hlo_lens.questions.plans.plans import BAD, SKIPPED, size_key
 from hlo_lens.questions.what_if.page import sent_text
 from hlo_lens.questions.what_if.recompiling import RECOMPILED, Figures
-from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Row, Unit
 from hlo_lens.render.table import Report, Section, Table, table_of
+from hlo_lens.render.to_json import envelope
 from hlo_lens.text.names import shell_word
 from hlo_lens.text.units import format_bytes, format_delta, format_seconds, listed, plural
 

@@ -55,10 +55,9 @@ from hlo_lens.questions.sharding.page import (
 from hlo_lens.questions.sharding.savings import DonationStatus, sharding_results
 from hlo_lens.questions.snapshots.module_snapshot import module_facts
 from hlo_lens.questions.work.work import repeated_text, work, work_object
-from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.result import Column, Unit, facts_object, row_objects, rows_of
 from hlo_lens.render.table import Section, Sections, Table, table_of
-from hlo_lens.render.to_json import JoinedObjects, RowObjects
+from hlo_lens.render.to_json import JoinedObjects, ModulePage, RowObjects
 from hlo_lens.text.dump_kinds import BEFORE, TEXT_FLAGS
 from hlo_lens.text.names import shell_word
 from hlo_lens.text.units import (

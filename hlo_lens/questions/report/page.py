@@ -16,8 +16,8 @@ from hlo_lens.questions.report.module_page import (
     others_sections,
     page_of_texts,
 )
-from hlo_lens.render.envelope import ModulePage, report_of_pages
 from hlo_lens.render.table import Report, Section, Sections
+from hlo_lens.render.to_json import ModulePage, report_of_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,10 +18,9 @@ from hlo_lens.questions.sharding.placement import (
     sharded_row,
 )
 from hlo_lens.questions.sharding.savings import DonationStatus, sharding_results
-from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.result import Column, Unit, sum_of
 from hlo_lens.render.table import Section, Table
-from hlo_lens.render.to_json import RowObjects
+from hlo_lens.render.to_json import ModulePage, RowObjects
 from hlo_lens.text.rows import Rows
 from hlo_lens.text.units import Amount, Kind, format_bytes, plural
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 from hlo_lens.load.fact import fact
 from hlo_lens.questions.sharding.mesh_axes import axes_of_step
 from hlo_lens.questions.sharding.savings import sharding_results
-from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Records, Unit
 from hlo_lens.render.table import Report, Section, Table
+from hlo_lens.render.to_json import envelope
 from hlo_lens.shapes.mesh import AxisRef, Mesh, TileAssignment
 from hlo_lens.shapes.named_sharding import (
     DimensionSharding,

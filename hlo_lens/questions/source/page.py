@@ -13,9 +13,9 @@ from hlo_lens.questions.findings.settings import with_sifted_findings
 from hlo_lens.questions.source.changes import changed_lines, module_pairs
 from hlo_lens.questions.source.checkout import in_checkout
 from hlo_lens.questions.source.lines import OTHER_FILES, Amounts, own_lines, source_lines
-from hlo_lens.render.envelope import ModulePage
 from hlo_lens.render.result import row_objects
 from hlo_lens.render.table import Section, Table
+from hlo_lens.render.to_json import ModulePage
 from hlo_lens.text.errors import UnknownNameError, UsageError
 from hlo_lens.text.names import portable_path
 from hlo_lens.text.source_files import Checkout

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.what_if.recompiling import FIGURES, RECOMPILED, Figures
-from hlo_lens.render.envelope import envelope
 from hlo_lens.render.result import Column, Row, Unit, columns_of
 from hlo_lens.render.table import Report, Section, Table, table_of
+from hlo_lens.render.to_json import envelope
 from hlo_lens.text.names import shell_word
 from hlo_lens.text.units import format_bytes, plural
 

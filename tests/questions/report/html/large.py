@@ -12,8 +12,8 @@ from hlo_lens.questions.memory.results import MemoryResults, memory_results
 from hlo_lens.questions.memory.statement import memory_statement
 from hlo_lens.questions.report.html.data import Subject, page_data
 from hlo_lens.questions.report.html.pages import page_of
-from hlo_lens.render.envelope import envelope
 from hlo_lens.render.table import RenderOptions, Report
+from hlo_lens.render.to_json import envelope
 
 _TEXT = "HloModule large, is_scheduled=true\n\nENTRY main {\n  ROOT p = f32[8] parameter(0)\n}\n"
 _SLOT, _SLOTS, _STRIDE = 1 << 20, 512, 7919

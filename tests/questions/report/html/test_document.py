@@ -24,8 +24,8 @@ from hlo_lens.questions.report.html.document import (
     scripts,
     styles,
 )
-from hlo_lens.render.envelope import envelope
 from hlo_lens.render.table import Report
+from hlo_lens.render.to_json import envelope
 from tests.commands import output_of
 from tests.corpus import SAMPLES
 from tests.questions.report.html.pages import SMALL, data_of, page_of, sample_page
