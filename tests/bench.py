@@ -319,7 +319,7 @@ def main() -> None:
         sys.stdout.flush()
     if options.docs:
         table = "".join(printed)
-        rewrite(MANUAL / "speed.md", lambda b: table if b.info == "text bench" else b.text)
+        rewrite(MANUAL / "contributing.md", lambda b: table if b.info == "text bench" else b.text)
 
 
 def bench(files: list[Path], rounds: int) -> Iterator[str]:

@@ -18,7 +18,7 @@ from tests.estimate_cases import HOST_FIGURES, Case, cases_of, recorded_cases
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-TOPIC = ROOT / "hlo_lens/manual/estimates.md"
+TOPIC = ROOT / "hlo_lens/manual/limits.md"
 
 SUMMARY = (
     "backend", "texts", "equal", "dumps", "as_text", "temp: median error", "worst",

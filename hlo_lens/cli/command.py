@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from importlib.resources import files
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import click
 
 from hlo_lens.cli.output import Output, open_output
 from hlo_lens.text.errors import UnknownNameError
 from hlo_lens.text.names import did_you_mean
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 _EXAMPLE = """\b
 Example:
@@ -25,7 +22,9 @@ Example:
 _WIDEST = 100
 _TOPICS_SHOWN = 4
 _PICTURE = re.compile(r"^!\[.*\n\n?", re.MULTILINE)
-_LINK = re.compile(r"\[([^\]\n]+)\]\([\w./-]+\.md(?:#[\w-]*)?\)")
+_LINK = re.compile(r"\[([^\]\n]+)\]\((?:[\w./-]+\.md)?(?:#[\w-]*)?\)")
+_SECTION = re.compile(r"^## ([a-z-]+)\n.*?(?=^## |^See also: |\Z)", re.MULTILINE | re.DOTALL)
+"""A section whose heading is the name of a command or an older topic, which ``help`` prints."""
 _CODE = re.compile(r"[A-Za-z]\d{3}")
 
 _MERGED = {
@@ -35,13 +34,13 @@ _MERGED = {
     "shard": "sharding",
     "source-lines": "source",
 }
-"""Older names of topics, and the topic that has them now."""
+"""Older names of topics, and the topic that has them now; others are headings of a section."""
 
 
 def _complete_topic(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
     """Return the topics that begin with a word."""
     del ctx, parameter
-    return [topic for topic in _topics() if topic.startswith(word)]
+    return sorted(topic for topic in _topics() if topic.startswith(word))
 
 
 @click.command(epilog=_EXAMPLE)
@@ -63,26 +62,27 @@ def help(topic: str) -> None:  # noqa: A001 # the command's name
         _print_topic(_text_of(_MERGED.get(topic, topic), _topics()), out)
 
 
-def _topics() -> dict[str, Traversable]:
-    """Return the files of the handbook by topic, sorted by name."""
+def _topics() -> dict[str, str]:
+    """Return the texts of the handbook by topic, and by section where that has a name."""
     topics = {
-        file.name.removesuffix(".md"): file
+        file.name.removesuffix(".md"): file.read_text("utf-8")
         for file in (files("hlo_lens") / "manual").iterdir()
         if file.name.endswith(".md")
     }
-    return dict(sorted(topics.items()))
+    sections = {m[1]: f"{m[0].rstrip()}\n" for t in topics.values() for m in _SECTION.finditer(t)}
+    return sections | dict(sorted(topics.items()))
 
 
-def _text_of(topic: str, topics: dict[str, Traversable]) -> str:
+def _text_of(topic: str, topics: dict[str, str]) -> str:
     """Return the text of a topic; raises UnknownNameError with the nearest topics.
 
     Topics in which the word occurs are near too: the glossary, then by number of occurrences.
     """
     if topic in topics:
-        return topics[topic].read_text("utf-8")
+        return topics[topic]
     hint = did_you_mean(topic, topics)
     if not hint:
-        counts = {name: file.read_text("utf-8").count(topic) for name, file in topics.items()}
+        counts = {name: text.count(topic) for name, text in topics.items()}
         having = [name for name, count in counts.items() if count]
         having.sort(key=lambda name: (name != "glossary", -counts[name]))
         names = ", ".join(having[:_TOPICS_SHOWN])

@@ -169,6 +169,16 @@ def test_older_names_of_topics_print_the_topic_that_has_them_now(old: str, new: 
     assert _run("help", old) == _run("help", new)
 
 
+@pytest.mark.parametrize(
+    "name", ["bisect", "columns", "doctor", "estimates", "exit-codes", "grammar", "notebooks"]
+)
+def test_a_section_named_in_lower_case_is_a_topic(name: str) -> None:
+    code, out, _ = _run("help", name)
+    assert (code, out.startswith(f"## {name}\n\n")) == (0, True)
+    assert re.findall("^## ([^#].*)", out, re.MULTILINE) == [name]
+    assert completed("help", name) == [name]
+
+
 def test_help_of_a_code_is_its_rule() -> None:
     assert _run("help", "m001") == _run("explain", "M001")
     code, _, err = _run("help", "M999")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import doctest
 
 from tests.corpus import WRITE
-from tests.docs.documents import MANUAL
-from tests.docs.python_examples import examples, failures, rewrite_examples
+from tests.docs.documents import MANUAL, examples, failures, rewrite_examples
 from tests.load.jax import programs  # which skips where there is no jax
 
 JAX = MANUAL / "jax.md"
