@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -178,6 +178,17 @@ def gpu_config(name: str) -> str:
     return (_gpu_specs() / f"{name}.txtpb").read_text(encoding="utf-8")
 
 
+_USUAL_GPUS = {"6.0": "p100", "7.0": "v100", "8.0": "a100_sxm_80", "8.6": "a6000"}
+_USUAL_GPUS |= {"9.0": "h100_sxm", "10.0": "b200", "10.3": "b300", "12.0": "rtx6000pro"}
+"""The best known GPU of a compute capability."""
+
+
+def usual_gpu(architecture: str) -> Target | None:
+    """Return the best known GPU of an architecture, ``sm_9.0``, whose memory is then not known."""
+    name = _USUAL_GPUS.get(architecture.removeprefix("sm_"))
+    return None if name is None else replace(parse_target(name), memory_bytes=None)
+
+
 def _gpu_specs() -> Traversable:
     from importlib import resources  # slow to import, and most commands name no GPU
 
@@ -303,6 +314,41 @@ _BOUNDS = lazy_pattern(r"\b(chips_per_host|host)_bounds \{([^{}]*)\}")
 _AXIS = re.compile(r"([xyz]): (\w+)")
 _CHIPS = re.compile(r"[1-9]\d{0,8}")
 _SLICE = re.compile(r"\bslice_info \{")
+
+
+_PACKED = lazy_pattern(r'(?m)^\s*value: "((?:[^"\\]|\\.)*)"')
+_SIZES = "(?:[\x08\x10\x18].)"
+_TOPOLOGY = lazy_pattern(
+    '(?s)\n.\x08(?P<version>.)(?:\x12.(?P<variant>[a-z]+))?\x18.".(?P<config>[a-z]+)'
+    f"\\*.(?P<chips_per_host>{_SIZES}+)2.(?P<host>{_SIZES}+):.(?P<wrap>{_SIZES}*)"
+)
+"""Fields 1 to 7 of the first message in TpuPjRtTopologyDescriptionProto, of one byte each."""
+
+
+def topology_arguments(text: str) -> str | None:
+    """Return what ``target_arguments.txt`` has of a slice, from PJRT's ``topology.textproto``.
+
+    None if it is damaged, or of a TPU that is not known. Source: both files of compiles by libtpu
+    0.0.52 for v4, v5e, v5p, v6e and tpu7x.
+    """
+    packed = _PACKED.search(text)
+    try:
+        value = "" if packed is None else packed[1].encode("latin-1").decode("unicode_escape")
+    except ValueError:
+        return None
+    fields, versions = _TOPOLOGY.match(value), dict.fromkeys(one.version for one in TPU_KINDS)
+    names = dict(enumerate(versions, start=1))
+    if fields is None or ord(fields["version"]) not in names:
+        return None
+    words = [f"version: TPU_VERSION_{names[ord(fields['version'])]}"]
+    words += [f'variant: "{fields["variant"]}"'] if fields["variant"] else []
+    words.append(f'chip_config_name: "{fields["config"]}"')
+    for name in ("chips_per_host", "host", "wrap"):
+        sizes = zip(fields[name][::2], fields[name][1::2], strict=True)
+        parts = [f"{'xyz'[ord(axis) // 8 - 1]}: {ord(size)}" for axis, size in sizes]
+        parts = [one.replace(" 1", " true") for one in parts] if name == "wrap" else parts
+        words.append(f"{name}{'_bounds' * (name != 'wrap')} {{ {' '.join(parts)} }}")
+    return "\n".join(words)
 
 
 def tpu_target(arguments: str) -> Target | None:

@@ -12,8 +12,11 @@ from hlo_lens.load.devices import (
     TARGET_ARGUMENTS,
     TPU_KINDS,
     TPU_SOURCE,
+    device_count,
     gpu_target,
+    topology_arguments,
     tpu_target,
+    usual_gpu,
 )
 from hlo_lens.load.fact import fact
 from hlo_lens.load.files import STDIN, read_source
@@ -39,9 +42,25 @@ def own_target(dump: ModuleDump) -> Target | None:
         return CPU
     if backend == "tpu":
         text = dump.setting(TARGET_ARGUMENTS)
-        return None if text is None else tpu_target(text)
+        return _pjrt_target(dump) if text is None else tpu_target(text)
     config = dump.setting(_GPU_CONFIG)
     return gpu_target(config) if config else None
+
+
+def _pjrt_target(dump: ModuleDump) -> Target | None:
+    """Return the target in PJRT's topology, which has one slice of several."""
+    text = topology_arguments(dump.setting("topology.textproto") or "")
+    target, module = None if text is None else tpu_target(text), dump.hlo or dump.before
+    if target is None or module is None:
+        return target
+    devices = module.num_partitions * module.replica_count
+    return target if devices <= (device_count(target) or devices) else None
+
+
+def assumed_target(dump: ModuleDump) -> Target | None:
+    """Return the target that a dump names, else the usual GPU of its architecture."""
+    is_gpu = backend_of_dump(dump) == "gpu"
+    return own_target(dump) or (usual_gpu(target_text(dump) or "") if is_gpu else None)
 
 
 _DEVICE_KIND = re.compile(r"TFRT TPU ?(v?\d\w*(?: lite)?)")

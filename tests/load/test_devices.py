@@ -18,8 +18,10 @@ from hlo_lens.load.devices import (
     gpu_topology,
     parse_target,
     slices_of,
+    topology_arguments,
     topology_of,
     tpu_target,
+    usual_gpu,
 )
 from hlo_lens.load.module import already_read
 from hlo_lens.text.dump_kinds import DumpKind
@@ -51,6 +53,41 @@ def test_variant_wrap_and_cores_of_a_dump_count() -> None:
     assert found.topology == "v5p:2x4x1"
     assert found.options["wrap"] == [True, False, True]
     assert tpu_target(ARGUMENTS.replace("VIPERFISH", "UNHEARD_OF")) is None
+
+
+_BOUNDS = r"*\006\010\002\020\002\030\0012\006\010\002\020\002\030\004"
+_WRAPS = r":\006\010\001\020\001\030\001"
+_OF_PJRT = rf'value: "\n%\010\004\030\001\"\007default{_BOUNDS}{_WRAPS}H\001X\001"'
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "wraps"),
+    [
+        (_OF_PJRT, "v5p:4x4x4", True),
+        (_OF_PJRT.replace(r"004\030", r"004\022\004lite\030", 1), "v5e:4x4", True),
+        (_OF_PJRT.replace(_WRAPS, r":\000"), "v5p:4x4x4", False),
+    ],
+)
+def test_a_slice_is_known_from_the_topology_of_pjrt(text: str, name: str, wraps: bool) -> None:
+    arguments = topology_arguments(text)
+    assert arguments is not None
+    found = tpu_target(arguments)
+    assert found is not None
+    assert (found.name, "wrap" in found.options) == (name, wraps)
+
+
+@pytest.mark.parametrize(
+    "text", ["", 'value: "\\n"', 'value: "\\x"', _OF_PJRT.replace("004", "077", 1)]
+)
+def test_a_damaged_topology_is_not_known(text: str) -> None:
+    assert topology_arguments(text) is None
+
+
+def test_the_usual_gpu_of_an_architecture_has_no_known_memory() -> None:
+    usual = usual_gpu("sm_9.0")
+    assert usual is not None
+    assert (usual.name, usual.memory_bytes) == ("h100_sxm", None)
+    assert usual_gpu("sm_1.0") is None
 
 
 def test_two_slices_are_counted() -> None:

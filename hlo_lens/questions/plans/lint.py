@@ -13,7 +13,7 @@ from hlo_lens.load.files import read_source
 from hlo_lens.load.programs import Program, Progress, with_progress
 from hlo_lens.program.leading import meant_modules
 from hlo_lens.program.summary import backend_of_dump, cut_facts, no_hlo_text, summary
-from hlo_lens.program.target import own_target
+from hlo_lens.program.target import assumed_target, own_target
 from hlo_lens.questions.diff.sides import load_side
 from hlo_lens.questions.findings.findings import (
     WARNING_SHARE,
@@ -240,7 +240,8 @@ def _trial(known: ModuleDump, targets: Sequence[str]) -> Trial:
         known = known.at_stage(stages[-1])
     return Trial(
         has_program=known.has_program,
-        has_device=own_target(known) is not None,
+        has_device=own_target(known) is not None
+        or (not targets and assumed_target(known) is not None),
         target=next(iter(targets), ""),
         example="h100_sxm" if backend_of_dump(known) == "gpu" else "v5e:2x4",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.what_if.recompiling import FIGURES, RECOMPILED, Figures
@@ -25,11 +25,18 @@ _FIRST = ("total_bytes", "peak_bytes", "temp_bytes")
 _OF_FULL = {"generated_code_size": "generated code", "peak_memory": "peak, as jax gives it"}
 """Figures that only a compile that goes on to its end has."""
 
+_OF_WORK = {"flops": "products", "equal_share_flops": "an equal share"}
+"""Figures of arithmetic."""
+
 _FIGURE_COLUMNS = (
     Column("figure", Unit.NONE, "name of the figure"),
     Column("now", Unit.BYTES, "compiled again without changes"),
     Column("changed", Unit.BYTES, "with the changes"),
     Column("delta", Unit.BYTES, "difference"),
+)
+_WORK_COLUMNS = tuple(
+    replace(column, unit=Unit.NONE if column.name == "figure" else Unit.FLOPS)
+    for column in _FIGURE_COLUMNS
 )
 _CHANGE_COLUMNS = (
     Column("change", Unit.NONE, "kind of change, and its value"),
@@ -204,12 +211,20 @@ def _figure_tables(row: Recompiled) -> Iterator[Table]:
         now, changed = (stats.get(f"{name}_in_bytes") for stats in row.stats)
         if now or changed:
             values.append((label, now, changed))
-    rows: list[Row] = [
-        (label, now, changed, None if None in (now, changed) else changed - now)
-        for label, now, changed in values
+    products = [
+        (label, getattr(row.base, name), getattr(row.predicted, name, None))
+        for name, label in _OF_WORK.items()
     ]
+    rows, work = (
+        [
+            (label, now, changed, None if None in (now, changed) else changed - now)
+            for label, now, changed in figures
+        ]
+        for figures in (values, products)
+    )
     shown = ("figure", "now") if row.predicted is None else ("figure", "now", "changed", "delta")
     yield table_of("figures", "Figures of one device", _FIGURE_COLUMNS, rows, shown=shown)
+    yield table_of("work", "Work of one device in one run", _WORK_COLUMNS, work, shown=shown)
 
 
 def _with_alone(row: Recompiled) -> list[tuple[Change, Figures | None]]:

@@ -14,6 +14,7 @@ from hlo_lens.hlo.module_reader import parse_hlo
 from hlo_lens.load.devices import Target, parse_target
 from hlo_lens.program.flops import flops
 from hlo_lens.program.summary import backend_of_dump
+from hlo_lens.program.target import assumed_target, target_text
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.loop_levels import collectives_by
 from hlo_lens.questions.memory.results import memory_results
@@ -38,6 +39,7 @@ from hlo_lens.questions.what_if.shardings import (
     edit_sharding,
     resized_mesh,
 )
+from hlo_lens.questions.work.work import work
 from hlo_lens.render.result import Records, Unit, columns_of
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
@@ -62,6 +64,7 @@ class Figures:
     Attributes:
         host_bytes: Arguments, outputs, aliased and temporaries in host memory.
         flops: Arithmetic of matrix products and convolutions in one run.
+        equal_share_flops: That of the whole program over the number of devices.
         wire_by_axis: Bytes that leave each device in one run, by mesh axes.
         peak_source: Source line of the instruction at the peak.
         is_exact: Whether the memory is XLA's buffer assignment and exact.
@@ -76,6 +79,7 @@ class Figures:
     wire_bytes_per_device: Annotated[int | None, Unit.BYTES, "sent by each device"] = None
     host_bytes: tuple[int, ...] = ()
     flops: int | None = None
+    equal_share_flops: int | None = None
     wire_by_axis: Mapping[str, int | None] = field(default_factory=dict)
     peak_source: str | None = None
     is_exact: bool = False
@@ -86,6 +90,8 @@ class Figures:
         return {
             **{name: getattr(self, name) for name in FIGURES},
             **{f"host_{name}_bytes": host.get(name) for name in ("argument", "output", "temp")},
+            "flops": self.flops,
+            "equal_share_flops": self.equal_share_flops,
             "seconds": None,
         }
 
@@ -125,6 +131,7 @@ def figures(module: ModuleDump) -> Figures:
             for group in collectives_by(known.collectives, "axis").groups
         },
         flops=flops(module).total,
+        equal_share_flops=work(module).equal_share_flops,
     )
 
 
@@ -348,6 +355,10 @@ def base_of(dump: ModuleDump, targets: Sequence[str] = ()) -> Base:
     if named is not None and named.backend == (backend or named.backend):
         note = f"the dump does not name its device; compiled for {named.name} as asked"
         return replace(base, target=named, notes=(note,))
+    assumed = assumed_target(dump)
+    if assumed is not None:
+        note = f"the dump names {target_text(dump)} and no GPU; compiled for {assumed.name}"
+        return replace(base, target=assumed, notes=(note,))
     what = backend or "backend and device"
     text = f"the dump does not name its device ({what}): name one with --target"
     return replace(base, refusal=text)

@@ -237,10 +237,9 @@ def test_commands_can_be_run_as_they_are_printed(tmp_path: Path) -> None:
     assert f"hlo-lens what-if {WASTEFUL} --donate params" in _tries(WASTEFUL)
     assert f"hlo-lens what-if {WASTEFUL} --donate params" in _tries(WASTEFUL, "--stage", "before")
     gpu = str(ROOT / "sample_dumps" / "gpu" / "wasteful")
-    command = f"hlo-lens what-if {gpu} --target NAME --donate params"
-    assert command in _tries(gpu)
-    assert "--target, such as h100_sxm: the dump names no device" in _run("lint", gpu)[1]
-    assert command in _tries(gpu, "--stage", "before")
+    assert f"hlo-lens what-if {gpu} --donate params" in _tries(gpu)
+    command = f"hlo-lens what-if {gpu} --target h200 --donate params"
+    assert command in _tries(gpu, "--target", "h200")
     (compiled,) = Path(WASTEFUL).glob("*cpu_after_optimizations.txt")
     (before,) = Path(WASTEFUL).glob("*before_optimizations.txt")
     for name, text in (("as_text.txt", compiled), (before.name, before), ("before.txt", before)):
@@ -248,6 +247,7 @@ def test_commands_can_be_run_as_they_are_printed(tmp_path: Path) -> None:
     alone = [str(tmp_path / name) for name in ("as_text.txt", before.name, "before.txt")]
     assert _tries(alone[0]) == []
     assert f"hlo-lens what-if {alone[1]} --target NAME --donate params" in _tries(alone[1])
+    assert "--target, such as v5e:2x4: the dump names no device" in _run("lint", alone[1])[1]
     assert _tries(alone[2]) == []
     assert "what-if has no program to compile" in _run("lint", alone[2])[1]
 

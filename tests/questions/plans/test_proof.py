@@ -99,16 +99,15 @@ def test_another_interpreter_compiles() -> None:
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_target_is_for_dumps_that_do_not_name_their_device(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("target", [None, "h100_sxm:1x1x8"])
+def test_the_packages_of_the_target_must_be_there(
+    target: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = SAMPLES / "gpu" / "wasteful"
-    (unnamed,) = hlo_lens.lint(path, select=["M001"], prove=True).findings
-    assert unnamed.evidence[0].startswith("not proven: the dump does not name its device")
     for place in (COMPILING, "hlo_lens.questions.plans.lint"):
         monkeypatch.setattr(f"{place}.toolchain_of", lambda _: "jaxlib 1")
     with pytest.raises(MissingPackageError, match="the CUDA plugin is not installed"):
-        hlo_lens.lint(path, select=["M001"], prove=True, target="h100_sxm:1x1x8", python="none")
+        hlo_lens.lint(path, select=["M001"], prove=True, target=target, python="none")
 
 
 def test_a_fix_that_saves_nothing_is_no_advice() -> None:
