@@ -15,8 +15,10 @@ from hlo_lens.buffers.assignment_reader import (
     parse_buffer_assignment as parse_buffer_assignment,
     parse_buffer_values as parse_buffer_values,
 )
-from hlo_lens.buffers.live_range import HloLiveRange as HloLiveRange
-from hlo_lens.buffers.live_range_reader import parse_live_range as parse_live_range
+from hlo_lens.buffers.live_range import (
+    HloLiveRange as HloLiveRange,
+    parse_live_range as parse_live_range,
+)
 from hlo_lens.buffers.memory_usage import (
     MemoryUsageReport as MemoryUsageReport,
     parse_memory_usage_report as parse_memory_usage_report,
@@ -27,11 +29,6 @@ from hlo_lens.call_trees.tree import (
     CallTrees as CallTrees,
     parse_call_trees as parse_call_trees,
 )
-from hlo_lens.hlo.graph_export import (
-    def_use_graph as def_use_graph,
-    to_dot as to_dot,
-    to_graphml as to_graphml,
-)
 from hlo_lens.hlo.module import (
     Framework as Framework,
     FrameworkValue as FrameworkValue,
@@ -40,6 +37,11 @@ from hlo_lens.hlo.module import (
     HloModule as HloModule,
 )
 from hlo_lens.hlo.module_reader import parse_hlo as parse_hlo
+from hlo_lens.hlo.query import (
+    def_use_graph as def_use_graph,
+    to_dot as to_dot,
+    to_graphml as to_graphml,
+)
 from hlo_lens.load import load as load
 from hlo_lens.load.jax import from_compiled as from_compiled, from_lowered as from_lowered
 from hlo_lens.load.module import Dump as Dump, ModuleDump as ModuleDump

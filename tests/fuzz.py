@@ -35,7 +35,7 @@ import hlo_lens
 from hlo_lens.hlo.lowered import parse_stablehlo
 from hlo_lens.load.devices import device_assignment, gpu_config, topology_of
 from hlo_lens.load.protos import read_proto
-from hlo_lens.program.target import change_list, own_target, target_text
+from hlo_lens.program.summary import change_list, own_target, target_text
 from hlo_lens.questions.check.rules import read_budget, short_rule
 from hlo_lens.questions.collectives.loop_levels import loops
 from hlo_lens.questions.collectives.page import loop_pages, pages as collective_pages
@@ -49,7 +49,7 @@ from hlo_lens.render.table import RenderOptions, render_as
 from hlo_lens.render.to_json import report_of_pages
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.shapes.named_sharding import read_partition_spec
-from hlo_lens.shapes.shardy import meshes_by_name
+from hlo_lens.shapes.sharding import meshes_by_name
 from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.source import decode
 from tests import hlo_texts

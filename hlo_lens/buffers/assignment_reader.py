@@ -2,13 +2,19 @@
 
 A text has the allocations alone, the used values alone (since April 2026 they have a file of their
 own), or both followed by the live range (before); a log may have several of each.
+
+`RuleScan` is the base of the scanners of all buffer-side texts. It matches lines in XLA's layout. A
+line of the dump in another layout goes to the grammar; a line that the grammar refuses is a gap.
+Text of other dumps in the same file is no gap, as it has readers of its own.
 """
 
 from __future__ import annotations
 
+import codecs
 import functools
 import re
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from hlo_lens.buffers.assignment import (
     ALLOCATION_STRIDE,
@@ -21,26 +27,394 @@ from hlo_lens.buffers.assignment import (
     BufferValues,
     allocation_shapes,
 )
-from hlo_lens.buffers.lines import (
-    ANY_HEADER,
-    NAMES as LINE_NAMES,
-    RuleScan,
-    ShapeCheck,
-    first_found,
-    header_of_others,
-    one_of,
-    scan_text,
-)
 from hlo_lens.grammar.lines import LineParser, LineRule, terminal
 from hlo_lens.hlo.module_reader import parse_hlo
-from hlo_lens.shapes.shape import SHAPE_NAMES
-from hlo_lens.text.dump_kinds import DumpKind
-from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.source import Source, Span
+from hlo_lens.hlo.text import LINE_SHAPE
+from hlo_lens.shapes.shape import SHAPE_NAMES, parse_shape
+from hlo_lens.text.dump_kinds import (
+    BUFFER_HEADERS,
+    BUFFER_ROWS,
+    HLO_MODULE,
+    ROW_OF,
+    TOTAL_BYTES,
+    DumpKind,
+)
+from hlo_lens.text.errors import DumpSyntaxError, Gap
+from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
     from hlo_lens.grammar.files import Spans
     from hlo_lens.hlo.module import HloModule
+
+
+GRAMMAR_LIMIT = 1 << 20
+"""Longest line or block, in characters, that the grammar parses."""
+
+_MOST_ASKED = 4096
+"""Most failed parses by the grammar in one text."""
+
+_MOST_GAPS = 4096
+"""Most separate gaps; further ones are counted in the last."""
+
+_INDENTATION = re.compile(r"[ \t]*+")
+BLANK = re.compile(r"(?:[ \t]*+\n)++|[ \t]++\Z")
+
+
+ANY_HEADER = "|".join((r"\*\*\* ", HLO_MODULE, *map(re.escape, BUFFER_HEADERS)))
+"""Beginnings of the header lines of all dumps that may be in one file."""
+
+
+_OF_REPORT = rf"[^\n]*+\s++{ROW_OF[DumpKind.MEMORY_USAGE_REPORT].headers[1]}"
+
+
+def header_of_others(*own: DumpKind) -> re.Pattern[str]:
+    """Return the pattern of lines that begin a dump of another kind than some."""
+    others = [re.escape(w) for row in BUFFER_ROWS if row.kind not in own for w in row.headers]
+    # The used values and the report of the years 2024 to 2026 begin with the same line.
+    if DumpKind.MEMORY_USAGE_REPORT in own:
+        others.append(rf"{TOTAL_BYTES}(?!{_OF_REPORT})")
+    else:
+        others.append(
+            rf"{TOTAL_BYTES}(?={_OF_REPORT})" if DumpKind.BUFFER_VALUES in own else TOTAL_BYTES
+        )
+    return re.compile("|".join((r"\*\*\* (?:Begin|End) ", rf"{HLO_MODULE[:-1]}[ ,\n]", *others)))
+
+
+LINE_NAMES: Mapping[str, str] = {
+    "NATURAL": "a number",
+    "SMALL": "a number",
+    "SIGNED": "a number",
+    "SPACED": "a number",
+    "HUMAN_SIZE": "a size such as 8.00MiB",
+    "VALUE_NAME": "a name",
+    "LESSTHAN": "'<'",
+    "MORETHAN": "'>'",
+    "AT": "'@'",
+    "VBAR": "'|'",
+    "SEMICOLON": "';'",
+    "MINUS": "'-'",
+    "PHI": "'(phi)'",
+    "OTHER": "a word",
+}
+"""Names for users of the terminals of the buffer grammars."""
+
+_Scan = TypeVar("_Scan", bound="RuleScan")
+
+
+class ReadText(Protocol):
+    """A dump that was read: where it begins, and its parts that could not be read."""
+
+    gaps: tuple[Gap, ...]
+    start: int
+
+
+_Read = TypeVar("_Read", bound=ReadText)
+
+
+class RuleScan:
+    """One pass over a source whose lines follow line rules, with the gaps so far.
+
+    A line in another layout than XLA's goes to Lark; one that Lark refuses is a gap.
+
+    Attributes:
+        parser: Reads the lines that are not in XLA's layout.
+        rules: Each line rule and the method that takes its spans: it returns None, or the error of
+            a line that is well formed and wrong. The likeliest come first.
+        expected: What a text of this kind has, for messages.
+        others: Lines that begin a dump of another kind.
+        own_titles: Rules at whose lines reading resumes behind such a dump.
+        landmarks: Rules at whose lines it resumes behind unreadable text.
+        junk: Number of runs of lines that were not of the dump.
+        is_damaged: Whether a line of the dump itself was refused, or the last one is cut off.
+    """
+
+    parser: LineParser
+    rules: Sequence[tuple[LineRule, Callable[[Spans], DumpSyntaxError | None]]]
+    expected: str
+    others: re.Pattern[str]
+    own_titles: Sequence[LineRule]
+    landmarks: Sequence[LineRule]
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.text = source.text
+        self.gaps: list[Gap] = []
+        self.junk = 0
+        self.is_damaged = False
+        self._asked = 0
+        self._first_gap = 0
+
+    def run(self) -> None:
+        """Read the whole text."""
+        position, size = 0, len(self.text)
+        while position < size:
+            blank = BLANK.match(self.text, position)
+            position = self._unit(position) if blank is None else blank.end()
+        self.end()
+
+    def end(self) -> None:
+        """End the dump that is being filled."""
+        raise NotImplementedError
+
+    def take_gaps(self) -> tuple[Gap, ...]:
+        """Return the gaps since the last call."""
+        gaps = tuple(self.gaps[self._first_gap :])
+        self._first_gap = len(self.gaps)
+        return gaps
+
+    def _unit(self, position: int) -> int:
+        """Read from the start of a line that is not blank; return the offset after it."""
+        text = self.text
+        if self.others.match(text, position):
+            self.end_before_others(position)
+            if text.startswith("***", position):  # a frame of a log
+                return self.next_line(position)
+            own = rf"\n(?={one_of(self.own_titles)}|\*\*\* (?:Begin|End) )"
+            return self._next_match(position, re.compile(own))
+        for rule, take in self.rules:
+            start = position
+            while (match := rule.match(text, position)) and take(match.regs) is None:
+                position = match.end()
+            if position > start:
+                break
+        else:
+            position = self._irregular(position)
+        if position == len(text) and text[-1] != "\n":
+            self.note_cut()
+        return position
+
+    def note_cut(self) -> None:
+        """Note that the last line has no line end: it may be cut off."""
+        self.is_damaged = True
+
+    def _irregular(self, position: int) -> int:
+        """Read a line in another layout by Lark, or skip text that is not of this dump."""
+        text = self.text
+        rules = [pair for pair in self.rules if pair[0].begins.match(text, position)]
+        if not rules:
+            resume = rf"\n(?={one_of(self.landmarks)}|[ \t]*+(?:{ANY_HEADER}))"
+            return self.skip_junk(position, re.compile(resume))
+        end = self.unit_end(rules[0][0], position)
+        lines = text.count("\n", position, max(position, end - 1)) + 1
+        if end - position > GRAMMAR_LIMIT or self._asked >= _MOST_ASKED:
+            self.is_damaged = True
+            size = f"{(end - position) / 1e6:.1f} MB"
+            self._add_gap(position, position + 1, f"not written as XLA prints it ({size})", lines)
+            return end
+        errors: list[DumpSyntaxError] = []
+        for rule, take in rules:
+            try:
+                problem = take(self.parser.spans(rule, self.source, position, end))
+            except DumpSyntaxError as refused:
+                self._asked += 1
+                problem = refused
+            if problem is None:
+                return end
+            errors.append(problem)
+        self.is_damaged = True
+        farthest = max(errors, key=lambda error: (error.line, error.column))
+        if self._has_room(lines):
+            self.gaps.append(Gap.of(farthest, lines))
+        return end
+
+    def unit_end(self, rule: LineRule, position: int) -> int:  # for subclasses
+        """Return the end of the line, or of the lines, that a rule reads."""
+        return self.next_line(position)
+
+    def end_before_others(self, position: int) -> None:  # for subclasses
+        """End what is being filled where a dump of another kind begins."""
+        self.end()
+
+    def refuse(self, position: int, end: int, message: str) -> None:
+        """Note a gap for lines of the dump that make no sense at their place."""
+        self.is_damaged = True
+        lines = self.text.count("\n", position, max(position, end - 1)) + 1
+        self._add_gap(self._first_word(position), self._line_end(position), message, lines)
+
+    def skip_junk(self, position: int, resume: re.Pattern[str]) -> int:
+        """Note a gap for text that is not of the dump; return the offset after it."""
+        end = self._next_match(position, resume)
+        lines = self.text[position:end].rstrip().count("\n") + 1
+        self.junk += 1
+        if end == len(self.text) and not self.text.endswith("\n"):
+            self.is_damaged = True
+        message = f"expected {self.expected}"
+        self._add_gap(self._first_word(position), self._line_end(position), message, lines)
+        return end
+
+    def _add_gap(self, start: int, end: int, message: str, lines: int) -> None:
+        if self._has_room(lines):
+            self.gaps.append(Gap.at(self.source, Span(start, max(end, start + 1)), message, lines))
+
+    def _has_room(self, lines: int) -> bool:
+        """Return whether a gap can be added; if not, count its lines in the last one."""
+        if len(self.gaps) < _MOST_GAPS:
+            return True
+        self.gaps[-1] = replace(self.gaps[-1], lines=self.gaps[-1].lines + lines)
+        return False
+
+    def _first_word(self, position: int) -> int:
+        """Return the start of a line after its indentation."""
+        match = _INDENTATION.match(self.text, position)
+        return position if match is None else match.end()
+
+    def _line_end(self, position: int) -> int:
+        """Return the end of the line of an offset, without its line end."""
+        end = self.text.find("\n", position)
+        return len(self.text) if end < 0 else end
+
+    def next_line(self, position: int) -> int:
+        """Return the start of the line after that of an offset."""
+        return min(len(self.text), self._line_end(position) + 1)
+
+    def _next_match(self, position: int, pattern: re.Pattern[str]) -> int:
+        """Return the end of the next match of a pattern that begins with a line end."""
+        match = pattern.search(self.text, self._line_end(position))
+        return len(self.text) if match is None else match.end()
+
+
+def one_of(rules: Iterable[LineRule]) -> str:
+    """Return the regular expression of the first token of a line of some rules."""
+    return "|".join(dict.fromkeys(rule.beginning for rule in rules))
+
+
+_JUDGED = 1 << 20
+"""Longest shape, in characters, that is parsed; of longer ones only the brackets are checked."""
+
+_REMEMBERED = 1 << 16
+"""Longest shape, in characters, in the cache, except for the last one."""
+
+_MOST_WRONG = 256
+"""Most malformed shapes in the cache."""
+
+_BALANCED = re.compile(LINE_SHAPE)
+
+
+class ShapeCheck:
+    """Checks shapes, each distinct text once.
+
+    Attributes:
+        right: Texts of correct shapes.
+    """
+
+    def __init__(self) -> None:
+        self.right: set[str] = set()
+        self._wrong: dict[str, DumpSyntaxError] = {}
+        self._long = ""
+
+    def problem(self, text: str) -> DumpSyntaxError | None:
+        """Return the error of a malformed shape, with its place in the text, or None."""
+        if text in self.right or text == self._long:
+            return None
+        if text in self._wrong:
+            return self._wrong[text]
+        try:
+            if len(text) <= _JUDGED:
+                parse_shape(text)
+            elif _BALANCED.fullmatch(text) is None:
+                return DumpSyntaxError("expected a shape")
+        except DumpSyntaxError as error:
+            if len(text) <= _REMEMBERED and len(self._wrong) < _MOST_WRONG:
+                self._wrong[text] = error
+            return error
+        if len(text) > _REMEMBERED:
+            self._long = text
+        else:
+            self.right.add(text)
+        return None
+
+
+def source_of(text: str | bytes | Source, path: str) -> Source:
+    """Return the source of a text or of the bytes of a file; a source unchanged.
+
+    The branches of a stack-trace tree become ``|``, ``+``, `` ` `` and ``-``: a single character
+    that is not ASCII doubles the memory of the text in Python.
+    """
+    if isinstance(text, Source):
+        return text
+    if isinstance(text, str):
+        return clean(text, path)
+    if text.isascii() or text[:2] in _UTF16 or _is_mostly_foreign(text):
+        return clean(decode(text), path)
+    return clean(text.decode("ascii", errors=_HANDLER), path)
+
+
+_HANDLER = "hlo-lens-branches"
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_ASCII = bytes(range(128))
+_BRANCHES = {"│": "|", "├": "+", "└": "`", "─": "-"}
+_DEEPEST_BRANCH = 4096
+"""Longest distance, in bytes, of a branch from the start of its line."""
+
+_BEFORE_BRANCH = re.compile(rb"(?:[ ]|\xe2\x94[\x80\x82\x94\x9c])*+")
+_CHARACTER = re.compile(
+    rb"[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3}|[\x80-\xff]"
+)
+
+
+def _is_mostly_foreign(data: bytes) -> bool:
+    """Return whether too much is not ASCII to decode it character by character."""
+    return len(data.translate(None, _ASCII)) * 8 > len(data)
+
+
+def _decode_other(error: UnicodeError) -> tuple[str, int]:
+    """Decode one character that is not ASCII; a branch of a tree becomes ASCII."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    data, start = error.object, error.start
+    match = _CHARACTER.match(data, start)
+    end = start + 1 if match is None else match.end()
+    text = decode(data[start:end])
+    if text in _BRANCHES:
+        line = data.rfind(b"\n", max(0, start - _DEEPEST_BRANCH), start) + 1
+        before = _BEFORE_BRANCH.match(data, line, end)
+        if line and before is not None and before.end() == end:
+            text = _BRANCHES[text]
+    return text, end
+
+
+codecs.register_error(_HANDLER, _decode_other)
+
+
+def scan_text(text: str | bytes | Source, path: str, make: Callable[[Source], _Scan]) -> _Scan:
+    """Return a finished scan; if lines were junk, one without the prefixes of a log."""
+    source = source_of(text, path)
+    scan = make(source)
+    scan.run()
+    if scan.junk and not source.cuts.offsets and (cut := cut_log_prefixes(source)) is not None:
+        scan = make(cut)
+        scan.run()
+    return scan
+
+
+def first_found(
+    scan: RuleScan,
+    found: Sequence[_Read],
+    expected: str,
+    second: str,
+    *,
+    strict: bool,
+    width: int = 1,
+) -> _Read:
+    """Return the first dump of a scan; the start of a second one is a gap of `width` characters.
+
+    Raises:
+        DumpSyntaxError: If there is none, or, when strict, at the first gap.
+    """
+    if not found and scan.gaps:
+        raise scan.gaps[0].as_error()
+    if not found:
+        raise DumpSyntaxError(f"expected {expected}, found nothing", path=scan.source.path)
+    first = found[0]
+    if len(found) > 1:
+        start = found[1].start
+        message = f"expected the end of the text, found {second}"
+        first.gaps = (*first.gaps, Gap.at(scan.source, Span(start, start + width), message))
+    if strict and first.gaps:
+        raise first.gaps[0].as_error()
+    return first
 
 
 def parse_buffer_assignment(

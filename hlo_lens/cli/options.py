@@ -81,7 +81,7 @@ class Reading:
 
         The training step alone, where the others are helpers and the user chose none.
         """
-        from hlo_lens.program.leading import with_leading_alone
+        from hlo_lens.program.pages import with_leading_alone
 
         if self.pattern is not None or self.stage is not None:
             return modules

@@ -13,8 +13,7 @@ from lark import Lark, Token, Transformer, Tree, v_args
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 from lark.lexer import PatternStr
 
-from hlo_lens.grammar.files import Spans, grammar_text
-from hlo_lens.grammar.misplaced import MisplacedError
+from hlo_lens.grammar.files import MisplacedError, Spans, grammar_text
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from lark import Lark, Token, Transformer_NonRecursive, Tree
 from lark.exceptions import UnexpectedInput, VisitError
 
+from hlo_lens.grammar.files import MisplacedError
 from hlo_lens.grammar.lines import READ_BY_LARK
-from hlo_lens.grammar.misplaced import MisplacedError
 from hlo_lens.grammar.parsers import build_parser, syntax_error
 from hlo_lens.hlo.metadata import tables_of_rows
 from hlo_lens.hlo.rows import ReadComputation, ReadInstruction, ReadOperand

@@ -14,8 +14,7 @@ from lark import Lark, Token, Tree
 
 from hlo_lens.grammar.parsers import build_parser, grammar_tree
 from hlo_lens.shapes.shape import Shape
-from hlo_lens.shapes.sharding import HloSharding
-from hlo_lens.shapes.shardy import Meshes, meshes_by_name, shardy_shardings
+from hlo_lens.shapes.sharding import HloSharding, Meshes, meshes_by_name, shardy_shardings
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, clean, decode
 

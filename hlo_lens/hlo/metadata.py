@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hlo_lens.grammar.lines import LineRule
 from hlo_lens.hlo.columns import LONG_NUMBER
-from hlo_lens.hlo.patterns import (
+from hlo_lens.hlo.text import (
     BLANK,
     GRAMMARS,
+    LONGEST_NUMBER,
     PLAIN_FRAME,
     PLAIN_LOCATION,
     TABLE,
     TABLE_FIELD,
     TABLE_RECORD,
     TABLE_STRING,
+    parse_string,
 )
-from hlo_lens.hlo.text import LONGEST_NUMBER, parse_string
 from hlo_lens.text.rows import Records
 from hlo_lens.text.source_files import is_library_file
 

@@ -1,22 +1,672 @@
 """HLO module text to HloModule: by the scanner, or by the grammar alone.
 
-The scanner makes one pass over the text and asks the grammar about instructions that it does not
-match: see `hlo_lens.hlo.scan`. The grammar alone is its reference: slower, and strict.
+The scanner makes one anchored pass over the text; a second process reads ahead in a long one. At
+each offset it tries the pattern of a printed instruction line, then a loose one, then the grammar
+on that one instruction; text that none of them matches is a gap. Instructions become rows of
+places; their parts are parsed on demand. The cost of a gap is bounded: text is read again only a
+fixed number of times. The grammar alone is the reference: slower, and strict.
 """
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
-from hlo_lens.hlo.columns import InstructionColumns
-from hlo_lens.hlo.gaps import repetitions
+from hlo_lens.hlo.columns import (
+    STRIDE,
+    ComputationColumns,
+    ComputationParts,
+    InstructionColumns,
+    Overlay,
+)
+from hlo_lens.hlo.gaps import (
+    MOST_EXPLAINED,
+    AttributeCheck,
+    ForeignLines,
+    HloFallback,
+    HloGaps,
+    begins_line,
+    follows_directly,
+    has_body,
+    line_is_foreign,
+    missing_entry,
+    repetitions,
+)
+from hlo_lens.hlo.metadata import read_tables
 from hlo_lens.hlo.module import HloModule
-from hlo_lens.hlo.rows import HloRows, ReadComputation, first_values, infer_shapes, new_module
-from hlo_lens.hlo.scan import HloScan, start_ahead
-from hlo_lens.hlo.text import HloReader
+from hlo_lens.hlo.rows import (
+    HloRows,
+    ReadComputation,
+    first_values,
+    infer_shapes,
+    missing_operands,
+    new_module,
+    operands_of,
+)
+from hlo_lens.hlo.text import (
+    COMPUTATION_LIKE,
+    FIRST_LETTERS,
+    HEADER,
+    HEADER_INSIDE,
+    HEADER_START,
+    INSTRUCTION_LIKE,
+    LENIENT_COMPUTATION,
+    LINE_CLOSE,
+    LINE_COMPUTATION,
+    LINE_INSTRUCTION,
+    LONG_LINE,
+    LOOSE_CLOSE,
+    LOOSE_COMPUTATION,
+    LOOSE_INSTRUCTION,
+    NEXT_HEADER,
+    TABLE,
+    UNNAMED_INSTRUCTION,
+    HloReader,
+    HloUnits,
+    parse_attributes,
+)
 from hlo_lens.text.errors import DumpSyntaxError, Gap, UsageError
+from hlo_lens.text.processes import SecondProcess, start_second
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Callable
+
+
+class HloScan:
+    """One pass over a source: the module that is being filled, and the gaps so far.
+
+    Attributes:
+        source: The text.
+        modules: Modules found so far.
+        gaps: Gaps of the module that is being filled.
+        is_strange: Whether any part of it was no HLO.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        progress: Callable[[int], None] | None,
+        ahead: ScanAhead | None = None,
+    ) -> None:
+        self.source = source
+        self.text = source.text
+        self.modules: list[HloModule] = []
+        self.gaps = HloGaps(source)
+        self.is_strange = False
+        self._failed = 0
+        self._progress = progress
+        self._ahead = ahead
+        self._reader = HloReader()
+        self._check = AttributeCheck(self._reader)
+        self._units = HloUnits(source.text)
+        self._fallback = HloFallback(source, self._check)
+        self._foreign = ForeignLines()
+        self._rows: HloRows | None = None
+        self._has_entry = False
+
+    def run(self) -> None:
+        """Read the whole text."""
+        position, size = 0, len(self.text)
+        while True:
+            position = self._units.blank(position)
+            if position >= size:
+                break
+            if self._progress is not None:
+                self._progress(position)
+            read = None
+            if self._ahead is not None and position == self._ahead.at:
+                read = self._ahead.take_rest(self._rows, has_entry=self._has_entry)
+            if read is None:
+                position = self._unit(position)
+            else:
+                self._has_entry |= read.has_entry
+                self._check.unknown |= read.unknown_attributes
+                position = read.end
+        self._end_module(size)
+
+    def _unit(self, position: int) -> int:
+        """Read one item between computations and return its end."""
+        text = self.text
+        if text[position] in FIRST_LETTERS:
+            if HEADER_START.match(text, position):
+                return self._header(position)
+            if TABLE.match(text, position):
+                rows = self._rows or self._begin_module("", position)
+                rows.module.stack_frames, end = read_tables(text, position)
+                return self._outside(end, headless=True) if follows_directly(text, end) else end
+        match = LINE_COMPUTATION.match(text, position)
+        if match is None:
+            end = self._units.unit_end(position)
+            match = LOOSE_COMPUTATION.match(text, position, end)
+        if match is not None and self._is_head(match):
+            return self._computation(match)
+        if line_is_foreign(text, position, self._units.line_end(position)):
+            return self._outside(position)
+        if INSTRUCTION_LIKE.match(text, position, position + LONG_LINE):
+            return self._stray_instructions(position)
+        if self._unnamed_instruction(position):
+            return len(text)
+        match = LENIENT_COMPUTATION.match(text, position)
+        if match is not None:
+            start, end = match.span()
+            self.gaps.add_refused("computation_head", start, start, end, "expected a computation")
+            return self._computation(match)
+        return self._outside(position)
+
+    def _is_head(self, match: re.Match[str]) -> bool:
+        """Return whether a name and a brace begin a computation, not a foreign line."""
+        if match[1] is not None or match[3] is not None or "%" in match[0]:
+            return True
+        return has_body(self.text, match.end(), named=match[2] is not None)
+
+    def _header(self, position: int) -> int:
+        text = self.text
+        match = HEADER.match(text, position)
+        if match is None:
+            return self._outside(position)
+        module = self._begin_module(match[1] or "", position).module
+        start, end = match.span(2)
+        module.header = first_values(parse_attributes(text[start:end]))
+        line_end = self._units.line_end(end)
+        after = self._units.blank(end)
+        if after < line_end and not LOOSE_COMPUTATION.match(text, after):
+            message = "expected ',' and a header attribute"
+            self.gaps.add_refused("header", position, end, line_end, message)
+            module.is_truncated = line_end >= len(text)
+            return line_end
+        bad = self._check.header(module.header)
+        if bad is not None:
+            place = text.find(f"{bad}=", start, end)
+            message = f"expected another value of {bad}"
+            self.gaps.add_refused("header", position, place, end, message)
+        return end
+
+    def _begin_module(self, name: str, start: int) -> HloRows:
+        """End the module before and begin a new one."""
+        self._end_module(start)
+        self._has_entry = False
+        self._rows = HloRows(new_module(self.source, self._reader, name, start))
+        return self._rows
+
+    def _end_module(self, end: int) -> None:
+        rows, self._rows = self._rows, None
+        if rows is None:
+            return
+        module = rows.module
+        module.gaps, module.passed_lines = self.gaps.take(has_read=bool(module.computations))
+        gap = None
+        if not self._has_entry and not module.is_truncated:
+            gap = missing_entry(module, self._reader, end)
+        if gap is not None:
+            module.is_truncated = True
+            if not module.gaps or module.gaps[-1].line + module.gaps[-1].lines <= gap.line:
+                module.gaps = (*module.gaps, gap)
+        if rows.shapeless:
+            infer_shapes(module, rows.shapeless)
+        repeated = repetitions(module)
+        if repeated:
+            gaps = (*module.gaps, *repeated)
+            module.gaps = tuple(sorted(gaps, key=lambda gap: (gap.line, gap.column)))
+        module.strange_spans = self.gaps.take_strange()
+        self.is_strange |= bool(module.strange_spans)
+        module.unknown_attributes = self._check.take_unknown()
+        self.modules.append(module)
+
+    def _computation(self, match: re.Match[str]) -> int:
+        rows = self._rows or self._begin_module("", match.start())
+        module, first = rows.module, len(rows.columns)
+        computation = ComputationParts(
+            start=match.start(),
+            name=match.span(2),
+            signature=match.span(3),
+            is_entry=match[1] is not None,
+            is_complete=False,
+        )
+        if computation.is_entry and self._has_entry:
+            self.gaps.add(match.start(1), match.start(1) + 5, "expected one ENTRY, found a second")
+        self._has_entry |= computation.is_entry
+        if match[3] and not self._check.signature(match[3]):
+            self.gaps.add(*match.span(3), "expected (name: shape, ...) -> shape")
+        position = self._body(match.end(), computation, rows)
+        computation.rows = rows.take(first)
+        module.computation_columns.add(computation)  # after bodies that it prints in place
+        if not computation.is_complete and position >= len(self.text):
+            module.is_truncated = True
+        return position
+
+    def _body(
+        self, position: int, computation: ComputationParts, rows: HloRows, *, rooted: bool = False
+    ) -> int:
+        """Read instructions up to the closing brace and return the offset after it.
+
+        Args:
+            position: Offset of the first.
+            computation: The computation.
+            rows: Rows so far.
+            rooted: Whether it has its ROOT.
+        """
+        text, columns = self.text, rows.columns
+        extend, roots = columns.spans.extend, columns.roots
+        match_line = LINE_INSTRUCTION.match
+        shapes, attributes = self._check.shapes, self._check.attributes
+        accepts = self._check.instruction
+        row = len(columns)
+        stop = -1 if self._ahead is None else self._ahead.at
+        while position != stop:
+            match = match_line(text, position)
+            if match is not None:
+                (
+                    (_, end),
+                    (root, _),
+                    (name, name_end),
+                    (shape, shape_end),
+                    (opcode, opcode_end),
+                    (operands, operands_end),
+                    _,
+                    (middle, middle_end),
+                    (_, tail_end),
+                ) = match.regs
+                is_plain = (
+                    operands >= 0
+                    and text[shape:shape_end] in shapes
+                    and (middle == middle_end or text[middle:middle_end] in attributes)
+                )
+                if is_plain or accepts(match):
+                    if root >= 0:
+                        self._check_root(root, is_second=rooted)
+                        rooted = True
+                        roots.append(row)
+                    if operands < 0:
+                        operands, operands_end = operands_of(match)
+                    extend(
+                        (
+                            name,
+                            name_end,
+                            shape,
+                            shape_end,
+                            opcode,
+                            opcode_end,
+                            operands,
+                            operands_end,
+                            tail_end,
+                        )
+                    )
+                    row += 1
+                    position = end
+                    continue
+            start = position
+            position, ends = self._irregular(position, computation, rows)
+            if ends:
+                return position
+            if len(columns) > row and roots and roots[-1] == len(columns) - 1:
+                self._check_root(self._units.blank(start), is_second=rooted)
+                rooted = True
+            row = len(columns)
+        read = None if self._ahead is None else self._ahead.take_body(rows, rooted=rooted)
+        if read is None:
+            return self._body(position, computation, rows, rooted=rooted)
+        computation.is_complete = True
+        computation.attributes = read.body_attributes
+        self._check.unknown |= read.unknown_attributes
+        return read.body_end
+
+    def _check_root(self, place: int, *, is_second: bool) -> None:
+        """Note a gap at the mark of a second ROOT."""
+        if is_second:
+            self.gaps.add(place, place + 4, "expected one ROOT, found a second")
+
+    def _irregular(
+        self, position: int, computation: ComputationParts, rows: HloRows
+    ) -> tuple[int, bool]:
+        """Read an item of a body that is no printed instruction line.
+
+        Returns:
+            The offset after it, and whether the computation ends there.
+        """
+        text = self.text
+        match = LINE_CLOSE.match(text, position)
+        start = position
+        if match is None:
+            start = self._units.blank(position)
+            if start >= len(text):
+                self._truncated(computation)
+                return len(text), True
+            if text[start] == "}":
+                match = LOOSE_CLOSE.match(text, start)
+        if match is not None:
+            computation.is_complete = True
+            computation.attributes = match.span(1)
+            if self._progress is not None:
+                self._progress(match.end())
+            return match.end(), True
+        line = LINE_INSTRUCTION.match(text, start) if start > position else None
+        if line is not None and self._check.instruction(line):
+            rows.add_match(line, attributes_end=line.end(8))
+            return line.end(), False
+        if self._begins_computation(start):
+            self.gaps.add(
+                start, self._units.line_end(start), "expected '}', found a new computation"
+            )
+            return start, True
+        return self._unit_in_body(start, rows), False
+
+    def _truncated(self, computation: ComputationParts) -> None:
+        end = len(self.text)
+        while end and self.text[end - 1].isspace():
+            end -= 1
+        place = computation.name
+        name = (place if isinstance(place, str) else self.text[slice(*place)]) or "the computation"
+        self.gaps.add(end, end + 1, f"expected '}}', found the end: {name} is cut off")
+
+    def _begins_computation(self, position: int) -> bool:
+        text = self.text
+        if text[position - 1 : position] not in ("\n", ""):
+            return False
+        if NEXT_HEADER.match(text, position):
+            return True
+        return (
+            LINE_COMPUTATION.match(text, position) is not None
+            or COMPUTATION_LIKE.match(text, position, self._units.line_end(position)) is not None
+        )
+
+    def _unit_in_body(self, position: int, rows: HloRows) -> int:
+        """Read one instruction that is not on one line as XLA prints it, or note a gap."""
+        text = self.text
+        if not INSTRUCTION_LIKE.match(text, position, position + LONG_LINE):
+            return self._junk(position)
+        end = self._units.unit_end(position)
+        match = LOOSE_INSTRUCTION.match(text, position, end)
+        if match is not None and self._check.instruction(match):
+            rows.add_match(match, attributes_end=match.end(7))
+            return match.end()
+        if self._failed >= MOST_EXPLAINED:
+            self.gaps.add(position, self._units.line_end(position), "expected an instruction")
+            return end
+        try:
+            read, stop = self._fallback.read(position, end)
+        except DumpSyntaxError as error:
+            self._failed += 1
+            self.gaps.add_error(error)
+            if match is None or not self._check.is_open(match):
+                return end
+            rows.add_match(match, attributes_end=match.end(7))
+            return match.end()
+        rows.add_read(read)
+        return stop
+
+    def _stray_instructions(self, position: int) -> int:
+        """Read instructions outside any computation, as XLA prints a single one."""
+        if self._rows is not None and self._rows.module.computations:
+            return self._outside(position, headless=True)
+        rows = self._rows or self._begin_module("", position)
+        start, first, count = position, len(rows.columns), 0
+        size = len(self.text)
+        while position < size and INSTRUCTION_LIKE.match(self.text, position):
+            position = self._units.blank(self._unit_in_body(position, rows))
+            count += 1
+        self._add_entry(start, first, rows)
+        if count == 1 and position >= size and not first:
+            self._add_parameters(start, rows, lambda rows: self._unit_in_body(start, rows))
+        return position
+
+    def _unnamed_instruction(self, position: int) -> bool:
+        """Read a text that is one instruction without its name, as canonical printing has it."""
+        size = len(self.text)
+        if self._rows is not None or position != self._units.blank(0):
+            return False
+        if not UNNAMED_INSTRUCTION.match(self.text, position):
+            return False
+        try:
+            read, _ = self._fallback.read(position, size, has_name=False)
+        except DumpSyntaxError:
+            return False
+        rows = self._begin_module("", position)
+        rows.add_read(read)
+        self._add_entry(position, 0, rows)
+        self._add_parameters(position, rows, lambda rows: rows.add_read(read))
+        return True
+
+    def _add_entry(self, start: int, first: int, rows: HloRows) -> None:
+        """Add an entry of the rows from `first` on, which the text prints without its head."""
+        parts = ComputationParts(start=start, rows=rows.take(first), is_entry=True)
+        rows.module.computation_columns.add(parts)
+
+    def _add_parameters(self, start: int, rows: HloRows, add: Callable[[HloRows], object]) -> None:
+        """Read an instruction printed alone again, after parameters for its undefined operands."""
+        parameters, named = missing_operands(rows.module.computations[-1])
+        if self.gaps.found or not parameters:
+            return
+        self._rows = again = HloRows(new_module(self.source, self._reader, "", start))
+        for number, operand in enumerate(parameters.values()):
+            again.add_parameter(operand.name, operand.shape_text or "", number)
+        add(again)
+        self._add_entry(start, 0, again)
+        entry = again.module.computations[-1].rows
+        for position, operands in named.items():
+            row = entry[len(parameters) + position]
+            again.columns.overlays.setdefault(row, Overlay()).operands = operands
+
+    def _junk(self, position: int) -> int:
+        """Note a gap for text inside a computation that is no HLO; return its end."""
+        end = self._units.unit_end(position)
+        text = self.text[position:end].rstrip()
+        self.gaps.note_strange(position, end)
+        first_end = min(self._units.line_end(position), position + len(text))
+        lines = text.count("\n") + 1
+        self.gaps.add(position, first_end, "expected an instruction or '}'", lines)
+        return end
+
+    def _outside(self, position: int, *, headless: bool = False) -> int:
+        """Read text outside any computation: skip foreign lines, note gaps for others.
+
+        Args:
+            position: Its start.
+            headless: Whether it begins with a row of a table, or with an instruction whose
+                computation has lost its first line.
+
+        Returns:
+            The offset at which reading resumes.
+        """
+        end = self._units.unit_end(position)
+        header = HEADER_INSIDE.search(self.text, position + 1, end)
+        if header is not None:
+            end = header.start()
+        self.gaps.note_strange(position, end)
+        headless |= not begins_line(self.text, position)
+        for start, stop, foreign in self._foreign.runs(self.text, position, end, headless=headless):
+            is_last = stop == len(self.text) and not self.text.endswith("\n")
+            # The last line may be the first one of the entry, cut off.
+            if foreign and not (is_last and self._rows is not None and not self._has_entry):
+                self.gaps.pass_over(start, stop)
+            else:
+                self.gaps.add_run(start, stop)
+        return end
+
+
+SHORTEST = 4 << 20
+"""Characters of the shortest text that is worth a second process."""
+
+
+_LINE = re.compile(r"\n++(?=.)")
+"""What is before the first character of a line that is not empty."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RowsAhead:
+    """Instructions and computations of a part of a text.
+
+    Attributes:
+        body: Number of rows of the computation in which the part begins; None for a part that
+            begins between computations.
+        body_attributes: Span of the attributes after the closing brace of that computation.
+        body_end: Offset of the first computation after it.
+        spans: Offsets of instructions, first those of the body.
+        roots: Rows marked ROOT, counted from the first of the part.
+        computations: Computations after the body, with rows counted like this.
+        end: Offset after them.
+        has_entry: Whether one of them is the entry.
+        unknown_attributes: Names of attributes that are not known, those behind `end` included:
+            this text is read again.
+    """
+
+    body: int | None
+    body_attributes: tuple[int, int]
+    body_end: int
+    spans: array[int]
+    roots: array[int]
+    computations: ComputationColumns
+    end: int
+    has_entry: bool
+    unknown_attributes: set[str]
+
+
+class ScanAhead:
+    """A scan from a line in the middle of a text on, in a second process.
+
+    Attributes:
+        at: Offset at which the scan of the first half can take rows; -1 if it cannot any more.
+    """
+
+    def __init__(self, start: int, process: SecondProcess[RowsAhead | None]) -> None:
+        self.at = start
+        self._process = process
+        self._read: RowsAhead | None = None
+
+    def end(self) -> None:
+        """End the process, if its result was not asked for."""
+        self._process.end()
+
+    def take_body(self, rows: HloRows, *, rooted: bool) -> RowsAhead | None:
+        """Add the rest of the computation that is being read; None if that is not possible.
+
+        Args:
+            rows: Rows so far.
+            rooted: Whether the computation has its ROOT.
+        """
+        self.at, read = -1, self._process.result()
+        if read is None or read.body is None:
+            return None
+        roots = bisect_left(read.roots, read.body)
+        if roots and rooted:
+            return None
+        first = len(rows.columns)
+        rows.columns.extend(read.spans[: read.body * STRIDE], read.roots[:roots], first)
+        self._read, self.at = read, read.body_end
+        return read
+
+    def take_rest(self, rows: HloRows | None, *, has_entry: bool) -> RowsAhead | None:
+        """Add the computations that begin here; None if that is not possible.
+
+        Args:
+            rows: Rows so far; None before the first computation.
+            has_entry: Whether the module has its entry.
+        """
+        self.at, read = -1, self._read
+        if read is None:
+            read = self._process.result()
+            if read is None or read.body is not None:
+                return None
+        if rows is None or (has_entry and read.has_entry):
+            return None
+        count = read.body or 0
+        roots = bisect_left(read.roots, count)
+        first = len(rows.columns) - count
+        rows.module.computation_columns.extend(read.computations, first)
+        rows.columns.extend(read.spans[count * STRIDE :], read.roots[roots:], first)
+        return read
+
+
+def start_ahead(source: Source) -> ScanAhead | None:
+    """Return the scan of the second half of a long text; None where this process scans it all."""
+    if len(source.text) < SHORTEST:
+        return None
+    line = _LINE.search(source.text, len(source.text) // 2)
+    if line is None:
+        return None
+    process = start_second(partial(rows_from, source, line.end()))
+    return None if process is None else ScanAhead(line.end(), process)
+
+
+def rows_from(source: Source, start: int) -> RowsAhead | None:
+    """Return the rows from a line on; None if there is nothing that begins in an ordinary way."""
+    return _PartScan(source).read(start)
+
+
+class _FirstGapError(Exception):
+    """The end of a part: its next line is a gap, or no HLO."""
+
+
+class _NoGaps(HloGaps):
+    """Gaps of a scan that ends before the first of them."""
+
+    def add(self, start: int, end: int, message: str, lines: int = 1) -> NoReturn:
+        raise _FirstGapError
+
+    def add_error(self, error: DumpSyntaxError) -> NoReturn:
+        raise _FirstGapError
+
+    def note_strange(self, start: int, end: int) -> NoReturn:
+        raise _FirstGapError
+
+    def pass_over(self, start: int, end: int) -> NoReturn:
+        raise _FirstGapError
+
+
+class _PartScan(HloScan):
+    """A scan that begins at any line, and ends before what is out of the ordinary."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source, None)
+        self.gaps = _NoGaps(source)
+
+    def read(self, position: int) -> RowsAhead | None:
+        """Return the rows from a line on; None if its computation is out of the ordinary."""
+        rows = self._begin_module("", position)
+        columns, computations = rows.columns, rows.module.computation_columns
+        body, attributes = None, (0, 0)
+        if self._head(position) is None:
+            computation = ComputationParts(is_complete=False)
+            with suppress(_FirstGapError):
+                position = self._body(position, computation, rows)
+            if not computation.is_complete or not rows.are_plain:
+                return None
+            body, attributes = len(columns), computation.attributes
+        body_end = end = self._units.blank(position)
+        count, roots, complete, has_entry = len(columns), len(columns.roots), 0, False
+        with suppress(_FirstGapError):
+            while (head := self._head(end)) is not None:
+                after = self._units.blank(self._computation(head))
+                if not rows.are_plain:
+                    break
+                end, count, roots = after, len(columns), len(columns.roots)
+                complete, has_entry = len(computations), self._has_entry
+        computations.cut(complete)
+        return RowsAhead(
+            body=body,
+            body_attributes=attributes,
+            body_end=body_end,
+            spans=columns.spans[: count * STRIDE],
+            roots=columns.roots[:roots],
+            computations=computations,
+            end=end,
+            has_entry=has_entry,
+            unknown_attributes=self._check.unknown,
+        )
+
+    def _head(self, position: int) -> re.Match[str] | None:
+        """Return the match of the first line of a computation, or None."""
+        if HEADER_START.match(self.text, position):
+            return None
+        match = LINE_COMPUTATION.match(self.text, position)
+        return match if match is not None and self._is_head(match) else None
+
 
 ReaderName: TypeAlias = Literal["scanner", "grammar"]
 """``scanner`` is fast and notes gaps; ``grammar`` is slow and raises at the first error."""

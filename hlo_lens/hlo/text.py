@@ -1,6 +1,9 @@
-"""Parsers of small parts of HLO text: strings, operands, attributes.
+"""Patterns of HLO text, and parsers of its small parts: strings, operands, attributes.
 
-The argument of each function is a part that the scanner or the grammar has accepted.
+The patterns of the scanner are made from the terminals of ``hlo_module.lark``. Every repetition is
+possessive (``*+``): a text that does not match costs one pass, whatever it is. *Line* patterns take
+the layout of XLA's printer (one instruction a line), *loose* ones any white space and comments
+between tokens. The argument of each parser is a part that scanner or grammar has accepted.
 """
 
 from __future__ import annotations
@@ -10,17 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hlo_lens.grammar.lines import LineRule
-from hlo_lens.hlo.patterns import (
-    ATTRIBUTE,
-    COMMENTS,
-    GRAMMARS,
-    LOOSE_PROGRAM_SHAPE,
-    NAME,
-    SHAPE,
-    SHAPE_ITEM,
-    SPACE,
-)
+from hlo_lens.grammar.lines import LineRule, terminal
 from hlo_lens.shapes.named_sharding import ShardingKind
 from hlo_lens.shapes.replica_groups import parse_device_list
 from hlo_lens.shapes.shape import (
@@ -39,6 +32,219 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hlo_lens.shapes.shape import ShapeIndex
+
+
+GRAMMARS = ("hlo_tokens", "shape", "sharding", "replica_groups", "hlo_module")
+
+
+@functools.cache
+def _terminal(name: str) -> str:
+    return terminal(name, *GRAMMARS)
+
+
+NAME = r"(?:%(?=[\w.-])|(?=[A-Za-z_]))([\w.-]++)"
+"""A name; the group is the name without ``%``."""
+
+_NEXT = r"(?:%[\w.-]++|[A-Za-z_][\w.-]*+(?!=))"
+_ANY = r"%?+[\w.-]++"
+"""The same without a group, and for places where a number is a name too."""
+
+_SPACE_OR_COMMENT = f"(?:{_terminal('WHITESPACE')}|{_terminal('COMMENT')})"
+SPACE = f"{_SPACE_OR_COMMENT}*+"
+"""White space and comments, in loose patterns."""
+
+_ROOT, _ENTRY = _terminal("ROOT"), _terminal("ENTRY")
+SHAPE, _PARENS, _VALUE = (f"(?>{_terminal(n)})" for n in ("SHAPE_TEXT", "PARENS", "VALUE_TEXT"))
+LINE_SHAPE, _LINE_PARENS, _LINE_VALUE = (
+    text.replace("[^", r"[^\n") for text in (SHAPE, _PARENS, _VALUE)
+)
+_ATTRIBUTE = _terminal("ATTRIBUTE_NAME") + "="
+HLO_MODULE = _terminal("HLO_MODULE")
+_TABLES = [
+    _terminal(name)
+    for name in ("_FILE_NAMES", "_FUNCTION_NAMES", "_FILE_LOCATIONS", "_STACK_FRAMES")
+]
+MARKS = f"{_ENTRY}|{_ROOT}"
+TABLE_TITLES = "|".join(_TABLES)
+FIRST_LETTERS = {title[0] for title in (HLO_MODULE, *_TABLES)}
+"""First letters of headers and of stack tables."""
+
+LINE_INSTRUCTION = LineRule("printed_instruction", *GRAMMARS, before=" *+")
+"""A printed instruction with its line end.
+
+Groups: ROOT, name, shape, opcode, operands that are names, other operands (a literal, operands with
+shapes), attributes before ``metadata`` and ``backend_config``, those two.
+"""
+
+LOOSE_INSTRUCTION = LineRule(
+    "loose_instruction",
+    *GRAMMARS,
+    is_line=False,
+    is_loose=True,
+    after=rf"(?={SPACE}(?:\}}|(?:{_ROOT}{SPACE})?+(?:\Z|{_NEXT}{SPACE}=)))",
+)
+"""The same with any white space, ending where the next instruction or the brace begins.
+
+Groups as in the line pattern, all attributes in one. The shape may be left out.
+"""
+
+_NAMED_OPERAND = rf"{_ANY}(?:{SPACE}#{SPACE}\d++)*+"
+_TUPLE = rf"(?=\({SPACE}(?:[()]|b\(|[a-z]\w*+{SPACE}\[)){_PARENS}"
+_OPERAND_SHAPE = rf"(?:b{_PARENS}|{_terminal('ARRAY_TEXT')}|{_TUPLE})"
+_TYPED_OPERAND = rf"(?:{_OPERAND_SHAPE}{SPACE}(?:{_NAMED_OPERAND})?+|{_NAMED_OPERAND}){SPACE}"
+TYPED_OPERANDS = lazy_pattern(
+    rf"[,\s]*+(?:{SPACE}{_TYPED_OPERAND}(?:,[,\s]*+{SPACE}{_TYPED_OPERAND})*+)?+[,\s]*+"
+)
+"""Operands with shapes. XLA's parser allows extra commas, but no missing ones."""
+
+PARAMETER_NUMBER = lazy_pattern(rf"{SPACE}(?:\d++{SPACE})?+")
+"""The text between the parentheses of a parameter."""
+
+NESTED_CALL = lazy_pattern(r"(?<![A-Za-z0-9_.%-])(?!b\()(?!nan\()[a-z][a-z0-9_-]*+\s*+\(")
+"""An instruction written inside an operand list."""
+
+LINE_COMPUTATION = lazy_pattern(
+    rf"({_ENTRY} ?+)?+(?:{NAME})?+ ?+(?:({_LINE_PARENS} -> {LINE_SHAPE}) )?+\{{[ ]*+\n"
+)
+"""First line of a printed computation. Groups: ENTRY, name, signature."""
+
+LOOSE_COMPUTATION = lazy_pattern(
+    rf"{SPACE}({_ENTRY}{SPACE})?+(?:{NAME}(?!=))?+{SPACE}"
+    rf"(?:({_PARENS}{SPACE}->{SPACE}{SHAPE}){SPACE})?+\{{"
+)
+LINE_CLOSE = lazy_pattern(rf"\}}((?:, {_ATTRIBUTE}{_LINE_VALUE})*+)(?: //[^\n]*+)?+(?:\n|\Z)\n*+")
+LOOSE_CLOSE = lazy_pattern(rf"{SPACE}\}}((?:{SPACE},{SPACE}{_ATTRIBUTE}{_VALUE})*+){SPACE}")
+BLANK = lazy_pattern(SPACE)
+COMMENT_OR_REST = r"/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/|\Z)"
+"""A comment of any length; an unclosed one extends to the end."""
+
+COMMENTS = lazy_pattern(rf"{COMMENT_OR_REST}|//[^\n]*+")
+
+ATTRIBUTE = LineRule("loose_attribute", *GRAMMARS, is_line=False, is_loose=True)
+"""One attribute of a list, with its leading comma. Groups: name, value."""
+
+_BEFORE_VALUE = rf"(?:[ \t]*+(?!/[*/])|{SPACE}(?!{_ENTRY}|{_ANY}{SPACE}[({{=]))"
+HEADER = lazy_pattern(
+    rf"{HLO_MODULE}(?:[ \t]|{_terminal('COMMENT')})*+(?:(?!{_ENTRY}){NAME}:?+)?+"
+    rf"((?:{SPACE},{SPACE}{_ATTRIBUTE}{_BEFORE_VALUE}{_VALUE})*+)"
+)
+"""A header. A missing value is not taken from the next line, where the body begins."""
+
+HEADER_START = lazy_pattern(HLO_MODULE)
+HEADER_INSIDE = lazy_pattern(
+    rf"(?<![\w.\"'\\-]){HLO_MODULE} [A-Za-z_][\w.-]*+(?:, [a-z_]++=|,?[ \t]*+$)", re.MULTILINE
+)
+"""A header after other words of a log on its line."""
+
+NEXT_HEADER = lazy_pattern(rf"^[ \t]*+{HLO_MODULE}(?=[ ,])", re.MULTILINE)
+
+TABLE = lazy_pattern(rf"(?:{'|'.join(f'({title})' for title in _TABLES)})[ \t]*+\n")
+"""Title of a table. Groups: one for each table."""
+
+TABLE_STRING = lazy_pattern(rf"[ \t]*+(\d++)[ \t]++({_terminal('STRING')})[ \t]*+\n")
+TABLE_RECORD = lazy_pattern(r"[ \t]*+(\d++)[ \t]++\{((?:[ ,]*+[a-z_]++=\d++)*+)[ ,]*+\}[ \t]*+\n")
+TABLE_FIELD = lazy_pattern(r"([a-z_]++)=(\d++)")
+PLAIN_LOCATION = lazy_pattern(
+    r"\d++ \{file_name_id=(\d{1,18}+) function_name_id=(\d{1,18}+) line=(\d{1,18}+) "
+    r"end_line=(\d{1,18}+) column=(\d{1,18}+) end_column=(\d{1,18}+)\}\n"
+)
+PLAIN_FRAME = lazy_pattern(r"\d++ \{file_location_id=(\d{1,18}+) parent_frame_id=(\d{1,18}+)\}\n")
+"""Records of both tables as XLA prints them, with all fields in the order of the model's."""
+
+LINE_START = lazy_pattern(
+    rf"^[ \t]*+(?:(?:{_ROOT}[ \t]*+)?+{_ANY}[ \t]++=\s|\}}|{HLO_MODULE}(?=[ ,])"
+    rf"|{_ENTRY}[^\n]*\{{[ \t]*+$|{_ANY}[ \t]++(?:\([^\n]*)?\{{[ \t]*+$)",
+    re.MULTILINE,
+)
+"""A line at which reading resumes after unreadable text."""
+
+LENIENT_COMPUTATION = lazy_pattern(
+    rf"({_ENTRY}[ \t]*+)?+(?:{NAME})?+(?=[ \t:({{])[^\n]*?()\{{[ \t]*+(?:\n|\Z)"
+)
+"""A line that looks like the start of a computation, errors included. Groups as above."""
+
+INLINE_START = lazy_pattern(
+    rf"(?<=[ \t])(?:{_ROOT}[ \t]*+)?+{_ANY}[ \t]++=[ \t]++(?:{LINE_SHAPE}[ \t]++)?+"
+    r"[a-z][a-z0-9_-]*+\("
+)
+"""The same inside a line, for modules printed on one line."""
+
+KEYWORD = lazy_pattern(rf"(?:{_ROOT}|{_ENTRY}){SPACE}(?!{_ROOT}|{_ENTRY})")
+INSTRUCTION_LIKE = lazy_pattern(rf"{SPACE}(?:{_ROOT}{SPACE})?+{_ANY}{SPACE}=")
+UNNAMED_INSTRUCTION = lazy_pattern(rf"{_OPERAND_SHAPE}[ \t]++[a-z][a-z0-9_-]*+\(")
+"""The start of an instruction without its name, as canonical printing has it."""
+
+COMPUTATION_LIKE = lazy_pattern(
+    rf"(?:{_ENTRY}|%?+[A-Za-z_][\w.-]*+[ \t]*+[({{])[^\n]*\{{[ \t]*+$", re.MULTILINE
+)
+
+BRACKET = lazy_pattern(
+    rf'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|{COMMENT_OR_REST}|[(\[{{}})\]]|\n', re.DOTALL
+)
+"""Brackets, strings, comments and line ends: the end of text over several lines depends on them."""
+
+LOOSE_PROGRAM_SHAPE = lazy_pattern(
+    rf"\{{{SPACE}\(({SPACE}(?:{SHAPE}{SPACE},?+{SPACE})*+)\){SPACE}->{SPACE}({SHAPE}){SPACE}\}}"
+)
+"""Value of ``entry_computation_layout``. Groups: parameter shapes, result shape."""
+
+SHAPE_ITEM = lazy_pattern(rf"{SPACE}({SHAPE}){SPACE}(?:,|\Z)")
+"""One shape of a comma-separated list."""
+
+
+LONG_LINE = 1 << 14
+"""A line longer than this may hold many instructions."""
+
+
+class HloUnits:
+    """Finds ends in a text; remembers the last line end, for lines of many megabytes."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._line = (0, -1)
+        self._last_comment: int | None = None
+
+    def blank(self, position: int) -> int:
+        """Return the end of the white space and comments at an offset."""
+        text = self.text
+        while True:
+            match = BLANK.match(text, position)
+            position = position if match is None else match.end()
+            if not text.startswith("/*", position):
+                return position
+            if self._last_comment is None:
+                self._last_comment = text.rfind("*/")
+            if self._last_comment < position + 2:
+                return position
+            position = text.index("*/", position + 2) + 2  # longer than the patterns allow
+
+    def unit_end(self, position: int) -> int:
+        """Return the offset at which reading resumes: the next line that begins an item.
+
+        On a line that is too long for one instruction, also an offset inside the line.
+        """
+        text = self.text
+        keyword = KEYWORD.match(text, position)
+        if keyword is not None:  # which may be on a line of its own
+            position = keyword.end()
+        line_end = self.line_end(position)
+        if line_end - position > LONG_LINE:
+            head = INSTRUCTION_LIKE.match(text, position, line_end)
+            start = position + 1 if head is None else head.end()
+            inside = INLINE_START.search(text, start, line_end)
+            if inside is not None:
+                return inside.start()
+        match = LINE_START.search(text, line_end + 1) if line_end < len(text) else None
+        return len(text) if match is None else match.start()
+
+    def line_end(self, position: int) -> int:
+        """Return the end of the line of an offset; the last line is remembered."""
+        start, end = self._line
+        if not start <= position <= end:
+            found = self.text.find("\n", position)
+            end = len(self.text) if found < 0 else found
+            self._line = (position, end)
+        return end
 
 
 CALLING_ATTRIBUTES = (

@@ -278,7 +278,7 @@ class ModuleDump:
         text = None if self.mlir_text is None else self.mlir_text.get()
         if not text:
             return ()
-        from hlo_lens.shapes.shardy import lowered_meshes  # costs start-up; few need it
+        from hlo_lens.shapes.sharding import lowered_meshes  # costs start-up; few need it
 
         return lowered_meshes(text)
 

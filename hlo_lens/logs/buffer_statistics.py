@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-from hlo_lens.buffers.human_size import HumanSize
+from hlo_lens.buffers.memory_usage import HumanSize
 from hlo_lens.logs.messages import Fields, Found, Lines, MessageRule, find_anchors, read_metadata
 from hlo_lens.logs.out_of_memory import read_failure
 from hlo_lens.text.log_words import FAILED_ALLOCATION

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
-    from hlo_lens.buffers.human_size import HumanSize
+    from hlo_lens.buffers.memory_usage import HumanSize
     from hlo_lens.logs.buffer_statistics import BufferLogEntry, PrintedStats
     from hlo_lens.logs.compiler_warnings import CompilerWarning
     from hlo_lens.logs.out_of_memory import (

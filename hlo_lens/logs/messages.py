@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from hlo_lens.buffers.human_size import HumanSize
+from hlo_lens.buffers.memory_usage import HumanSize
 from hlo_lens.grammar.lines import LineRule
 from hlo_lens.hlo.metadata import parse_metadata
 from hlo_lens.text.errors import Gap

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from hlo_lens.buffers.human_size import HumanSize
+from hlo_lens.buffers.memory_usage import HumanSize
 from hlo_lens.hlo.metadata import OpMetadata
 from hlo_lens.logs.messages import (
     Fields,

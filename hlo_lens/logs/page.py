@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from hlo_lens.buffers.human_size import HumanSize
+from hlo_lens.buffers.memory_usage import HumanSize
 from hlo_lens.logs.buffer_statistics import PrintKind
 from hlo_lens.logs.compiler_warnings import LoggedWarnings, WarningKind, logged_warnings
 from hlo_lens.logs.jax_values import axes_of

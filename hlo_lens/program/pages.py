@@ -1,21 +1,40 @@
-"""What pages of programs share: head of their JSON, note without HLO text, marks of origins."""
+"""What pages of programs share: the module they are about, marks of origins, texts without HLO.
+
+A process compiles many small programs around its step (constants, random keys, conversions): the
+module beside which the others are small leads. Texts that are no compiled program (buffer texts,
+logs, StableHLO, call trees) have sections here.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import logging
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from hlo_lens.load.fact import fact
+from hlo_lens.load.programs import Program, modules_of
+from hlo_lens.program.flops import flops
 from hlo_lens.program.origins import INFERRED, marked
-from hlo_lens.program.summary import no_hlo_text
-from hlo_lens.render.table import Section
+from hlo_lens.program.signature import entry_signature
+from hlo_lens.program.summary import NOT_COMPILED, no_hlo_text
+from hlo_lens.render.result import Unit, columns_of, row_objects, rows_of
+from hlo_lens.render.table import Section, Table, filled, table_of
 from hlo_lens.render.to_json import ModulePage
+from hlo_lens.text.dump_kinds import TEXT_FLAGS
+from hlo_lens.text.errors import HloLensError, UsageError
+from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections import Counter
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from hlo_lens.buffers.assignment import BufferValues
+    from hlo_lens.buffers.live_range import HloLiveRange
+    from hlo_lens.buffers.memory_usage import MemoryUsageReport
+    from hlo_lens.hlo.lowered import LoweredModule, LoweredValue
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.render.result import Row
+    from hlo_lens.render.result import Cell, Row
     from hlo_lens.render.table import Table
 
 
@@ -87,3 +106,388 @@ def _with_legend(table: Table, place: int) -> Table:
     if any(str(row[place] or "").endswith(f" {INFERRED}") for row in rows):
         return replace(table, notes=(*table.notes, LEGEND))
     return table
+
+
+def text_sections(module: ModuleDump) -> Iterator[Section]:
+    """Yield a section for each text of a module without HLO text."""
+    yield from _buffer_sections(module)
+    if module.log is not None:
+        from hlo_lens.logs.page import log_sections
+
+        yield from log_sections(module.name, module.log)
+    yield from _lowered_sections(module)
+    if module.call_trees is not None:
+        from hlo_lens.call_trees.page import drawn_trees, tree_section
+
+        yield from map(tree_section, drawn_trees(module.name, module.call_trees))
+
+
+def memory_text_sections(module: ModuleDump) -> Iterator[Section]:
+    """Yield the sections about memory, with those of a program that is not compiled."""
+    yield from _buffer_sections(module)
+    if module.log is not None and module.log.has_memory:
+        from hlo_lens.logs.page import MEMORY, log_sections
+
+        yield from log_sections(module.name, module.log, (MEMORY,))
+    yield from _lowered_sections(module)
+
+
+def sharding_text_sections(module: ModuleDump) -> Iterator[Section]:
+    """Yield the sections about shardings, with those of a program that is not compiled."""
+    if module.log is not None and module.log.shardings is not None:
+        from hlo_lens.logs.page import SHARDINGS, log_sections
+
+        yield from log_sections(module.name, module.log, (SHARDINGS,))
+    yield from _lowered_sections(module)
+
+
+def text_objects(module: ModuleDump) -> dict[str, object]:
+    """Return the JSON objects of the log, StableHLO and call trees that a module has."""
+    objects: dict[str, object] = {}
+    if module.log is not None:
+        from hlo_lens.logs.page import log_object
+
+        objects["log"] = log_object(module.log)
+    if module.lowered is not None:
+        objects["lowered"] = _lowered_object(module.lowered)
+    if module.call_trees is not None:
+        from hlo_lens.call_trees.page import drawn_trees, trees_object
+
+        trees = drawn_trees(module.name, module.call_trees)
+        objects["call_trees"] = trees_object(module.call_trees, trees)
+    return objects
+
+
+# ---- StableHLO ----------------------------------------------------------------------------------
+
+
+class _ValueRow(NamedTuple):
+    name: Annotated[str, "name of the argument, or path of the result"]
+    shape: Annotated[str, "global shape"]
+    size_bytes: Annotated[int | None, Unit.BYTES, "bytes of the whole array; empty if not known"]
+    device_bytes: Annotated[
+        int | None, Unit.BYTES, "bytes on each device, by its sharding; empty if not known"
+    ]
+    sharding_text: Annotated[str | None, "sharding as written; empty if there is none"]
+    is_donated: Annotated[bool, "whether its memory is donated"]
+    output_number: Annotated[
+        int | None, Unit.COUNT, "result that reuses its memory; empty if none is chosen"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _CountRow:
+    name: Annotated[str, "operation, or target of custom calls"]
+    count: Annotated[int, Unit.COUNT, "number of them in the text"]
+
+
+def _lowered_sections(module: ModuleDump) -> Iterator[Section]:
+    lowered = module.lowered
+    if lowered is None:
+        return
+    partitions, replicas = lowered.num_partitions, lowered.replica_count
+    parts = [plural(partitions, "partition")] if partitions is not None else []
+    parts += [plural(replicas, "replica")] if replicas is not None else []
+    meshes = ", ".join(f"@{name} {mesh}" for name, mesh in lowered.meshes.items())
+    facts = (
+        ("program", f"StableHLO, {NOT_COMPILED}"),
+        ("devices", " x ".join(parts) or "not printed"),
+        ("meshes", meshes or "none"),
+        ("arguments", _sum(lowered.arguments)),
+        ("donated", _sum([one for one in lowered.arguments or () if one.is_donated])),
+        ("results", _sum(lowered.results)),
+        ("operations", str(lowered.operations.total())),
+    )
+    tables = (
+        _values("lowered-arguments", "Arguments", lowered.arguments or ()),
+        _values("lowered-results", "Results", lowered.results or ()),
+        _counts("lowered-operations", "Operations in the text", lowered.operations),
+        _counts("lowered-custom-calls", "Custom calls by target", lowered.custom_calls),
+    )
+    yield Section(
+        title=lowered.name or module.name,
+        facts=facts,
+        tables=tuple(table for table in tables if table.row_count),
+        notes=tuple(str(gap) for gap in lowered.gaps),
+    )
+
+
+def _lowered_object(lowered: LoweredModule) -> dict[str, object]:
+    return {
+        "name": lowered.name,
+        "num_partitions": lowered.num_partitions,
+        "replica_count": lowered.replica_count,
+        "meshes": {name: str(mesh) for name, mesh in lowered.meshes.items()},
+        "arguments": _objects(lowered.arguments),
+        "results": _objects(lowered.results),
+        "operations": dict(lowered.operations.most_common()),
+        "custom_calls": dict(lowered.custom_calls.most_common()),
+    }
+
+
+def _objects(values: Sequence[LoweredValue] | None) -> list[dict[str, Cell]] | None:
+    return None if values is None else row_objects(columns_of(_ValueRow), map(_value_row, values))
+
+
+def _sum(values: Sequence[LoweredValue] | None) -> str:
+    """Return number and bytes of some values, global and on each device."""
+    if values is None:
+        return "not known: the signature could not be read"
+    known = [one.size_bytes for one in values]
+    if not values or None in known:
+        return plural(len(values), "value") if values else "none"
+    total = sum(size for size in known if size is not None)
+    devices = [one.device_bytes for one in values if one.device_bytes is not None]
+    sharded = ""
+    if devices:
+        of = "" if len(devices) == len(values) else f" of {len(devices)} with a sharding"
+        sharded = f"; {format_bytes(sum(devices))} on each device{of}"
+    return f"{plural(len(values), 'value')}, {format_bytes(total)} in all{sharded}"
+
+
+def _value_row(value: LoweredValue) -> _ValueRow:
+    return _ValueRow(
+        value.name,
+        value.type_text if value.shape is None else str(value.shape),
+        value.size_bytes,
+        value.device_bytes,
+        value.sharding_text,
+        value.is_donated,
+        value.output_number,
+    )
+
+
+def _values(name: str, title: str, values: Sequence[LoweredValue]) -> Table:
+    rows, columns = [_value_row(value) for value in values], columns_of(_ValueRow)
+    rest = filled(columns, rows, [column.name for column in columns[3:]])
+    return table_of(name, title, columns, rows, shown=("name", "shape", "size_bytes", *rest))
+
+
+def _counts(name: str, title: str, counts: Counter[str]) -> Table:
+    return table_of(name, title, columns_of(_CountRow), counts.most_common())
+
+
+# ---- buffer texts -------------------------------------------------------------------------------
+
+
+def _buffer_sections(module: ModuleDump) -> Iterator[Section]:
+    """Yield a section for each buffer-side text of a module without a buffer assignment."""
+    usage, ranges, values = module.memory_usage_report, module.live_range, module.buffer_values
+    if usage is not None:
+        yield _usage_section(module.name, usage)
+    if ranges is not None:
+        yield _live_range_section(module.name, ranges)
+    if values is not None:
+        yield _values_section(module.name, values)
+
+
+class _UsageSpace(NamedTuple):
+    name: Annotated[str, "XLA's name, which may be misleading"]
+    color: Annotated[int | None, "its number"]
+    total_bytes: Annotated[int, Unit.BYTES, "sum of its allocations"]
+
+
+class _UsageRow(NamedTuple):
+    size: Annotated[str, "size of the largest value there, as printed"]
+    offset: Annotated[int, "first byte in its allocation"]
+    values: Annotated[int, Unit.COUNT, "number of values that begin there"]
+    shapes: Annotated[str, "their shapes, without layout"]
+
+
+def _usage_section(name: str, usage: MemoryUsageReport) -> Section:
+    from hlo_lens.logs.page import gap_notes
+
+    spaces = [_UsageSpace(space.name, space.color, space.total_bytes) for space in usage.spaces]
+    if not usage.is_by_memory_space:
+        spaces = [_UsageSpace("all", None, usage.total_bytes)]
+    tables = [table for space in usage.spaces for table in space.tables]
+    tables += [a.table for a in usage.allocations if a.table is not None]
+    rows = [
+        _UsageRow(
+            row.size.text,
+            row.offset,
+            row.used_by_n_values,
+            ", ".join(t if count == 1 else f"{count} x {t}" for count, t in row.shapes),
+        )
+        for table in tables
+        for row in table.rows
+    ]
+    return Section(
+        title=f"{name}: memory-usage report",
+        facts=(("total", f"{format_bytes(usage.total_bytes)} in all memory spaces"),),
+        tables=(
+            table_of(
+                "usage-spaces",
+                "Memory spaces, under the names that XLA prints",
+                columns_of(_UsageSpace),
+                spaces,
+            ),
+            table_of(
+                "usage-rows",
+                "Values by offset, in the order of the report",
+                columns_of(_UsageRow),
+                rows,
+            ),
+        ),
+        notes=gap_notes(usage.gaps, usage.is_complete),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _PeakValue:
+    size_bytes: Annotated[int, Unit.BYTES, "bytes without padding"]
+    instruction: Annotated[str, "instruction that defines it"]
+    index: Annotated[str, "shape index of its result"]
+
+
+def _live_range_section(name: str, ranges: HloLiveRange) -> Section:
+    from hlo_lens.logs.page import gap_notes
+
+    if not ranges.is_available:
+        return Section(
+            title=f"{name}: live ranges",
+            notes=("XLA had no live ranges: the executable was finalized or came from a proto",),
+        )
+    facts = [("schedule", plural(len(ranges.flattened_instruction_sequence), "instruction"))]
+    facts.append(("values", plural(len(ranges.buffer_live_ranges), "live range")))
+    if ranges.peak_moment is not None and ranges.peak_bytes is not None:
+        text = (
+            f"{format_bytes(ranges.peak_bytes)} at {ranges.instruction_at(ranges.peak_moment)}"
+            f" ({ranges.peak_moment}): whole instructions, no padding; often not the true peak"
+        )
+        facts.append(("XLA's peak", text))
+    rows = [
+        _PeakValue(
+            value.size_bytes,
+            value.instruction_name,
+            "" if value[1] is None else f"{{{','.join(map(str, value[1]))}}}",
+        )
+        for value in ranges.peak_values
+    ]
+    columns, title = columns_of(_PeakValue), "Values alive at the peak that XLA prints"
+    return Section(
+        title=f"{name}: live ranges",
+        facts=tuple(facts),
+        tables=(table_of("live-at-printed-peak", title, columns, [*rows_of(rows, columns)]),),
+        notes=(
+            *gap_notes(ranges.gaps, ranges.is_complete),
+            "with the buffer assignment of the same compile, hlo-lens finds the true "
+            f"peak; XLA writes it with {TEXT_FLAGS}",
+        ),
+    )
+
+
+def _values_section(name: str, values: BufferValues) -> Section:
+    from hlo_lens.logs.page import gap_notes
+
+    facts = [("values", plural(len(values), "used value"))]
+    if values.total_bytes is not None:
+        facts.append(("total", f"{format_bytes(values.total_bytes)} in all memory spaces"))
+    return Section(
+        title=f"{name}: used values",
+        facts=tuple(facts),
+        notes=gap_notes(values.gaps, values.is_complete),
+    )
+
+
+MOST_OF_LEADING = 0.01
+"""Share of the leading module's memory, and of its FLOP, that a helper has at most."""
+
+_FEW_FLOPS = 1_000_000
+"""FLOP of a helper that are few beside those of any step."""
+
+_NAMES_SHOWN = 8
+
+
+def leading_module(modules: Sequence[ModuleDump]) -> ModuleDump | None:
+    """Return the module beside which all others are helpers; None where there is none.
+
+    A module whose text is cut, or whose memory is not known, is no helper.
+    """
+    programs = _without_copies(modules)
+    if len(modules) < 2 or not programs:
+        return None
+    sizes = [_known_bytes(module) for module in programs]
+    *rest, largest = sorted(size or 0 for size in sizes)
+    if not largest or None in sizes or any(size > MOST_OF_LEADING * largest for size in rest):
+        return None
+    lead = programs[sizes.index(largest)]
+    most = max((flops(one).at_least or 0 for one in programs if one is not lead), default=0)
+    if most > _FEW_FLOPS and most > MOST_OF_LEADING * (flops(lead).at_least or 0):
+        return None
+    return lead
+
+
+def _without_copies(modules: Sequence[ModuleDump]) -> list[ModuleDump]:
+    """Return modules without texts that a framework printed of one that XLA numbered."""
+    titles = {module.title for module in modules if module.number is not None}
+    return [one for one in modules if one.number is not None or one.title not in titles]
+
+
+def with_leading_alone(modules: Sequence[ModuleDump]) -> tuple[Sequence[ModuleDump], str]:
+    """Return modules without helpers, and a line that says so; no line where there are none.
+
+    Commands need no ``--module`` for a module that leads alone. Logs are kept, and texts that may
+    be of the same program.
+    """
+    programs = [module for module in modules if module.log is None]
+    lead = leading_module(programs)
+    others = [one for one in _without_copies(programs) if one is not lead]
+    if lead is None or not others:
+        return modules, ""
+    kept = [one for one in modules if not any(one is other for other in others)]
+    lead.is_only = len(programs) == len(others) + 1
+    most = max(_known_bytes(one) or 0 for one in others)
+    rest = plural(len(others), "other module")
+    return kept, f"{lead.title} alone; {rest} of at most {format_bytes(most)}: --module . has all"
+
+
+def meant_modules(program: Program, module: str | None = None) -> Sequence[ModuleDump]:
+    """Return the modules of a program that are meant: no helpers, if none is chosen by name.
+
+    A line of the logger ``hlo_lens`` says so.
+    """
+    modules = modules_of(program, module=module)
+    if module is not None:
+        return modules
+    chosen, note = with_leading_alone(modules)
+    if note:
+        logging.getLogger("hlo_lens").warning(note.replace("--module .", "module='.'"))
+    return chosen
+
+
+def one_module(program: Program, module: str | None = None) -> ModuleDump:
+    """Return the only module of a program, or the leading one.
+
+    Raises:
+        UsageError: If there are several and none leads, or if there are none.
+    """
+    modules = meant_modules(program, module)
+    lead = leading_module(modules) if module is None else None
+    if lead is not None or len(modules) == 1:
+        return lead or modules[0]
+    names = listed([one.name for one in modules], _NAMES_SHOWN)
+    raise UsageError(
+        f"there are {len(modules)} modules; choose one with module=, or pass one of "
+        f"load(...).modules: {names}"
+    )
+
+
+@fact
+def _known_bytes(module: ModuleDump) -> int | None:
+    """Return the bytes that a module allocates, or those of its arguments and results.
+
+    None where they are not known, or the text is not whole.
+    """
+    hlo = module.hlo
+    if hlo is None or hlo.is_truncated or not hlo.computations:
+        return None
+    try:
+        assignment = module.buffer_assignment
+    except HloLensError:
+        return None
+    if assignment is not None:
+        return assignment.allocated_bytes
+    signature = entry_signature(module)
+    sizes = [value.size_bytes for value in (*signature.parameters, *signature.outputs)]
+    return None if None in sizes else sum(filter(None, sizes))

@@ -1,4 +1,4 @@
-"""Parameters and outputs of a program: names, shapes, bytes, shardings, donation.
+"""Parameters and outputs of a program: names, shapes, bytes, shardings, donation, further ways.
 
 Shapes are those of the entry computation layout if the header prints it, else those of the
 instructions. They are per device in a partitioned program, and global before partitioning. A tuple
@@ -8,6 +8,9 @@ are more than `MOST_LEAVES`.
 Donation: an output with a parameter's buffer in ``input_output_alias`` shares it: the two need
 memory once. A ``buffer_donor`` parameter may be reused for any output; the text does not say if it
 was.
+
+Ways of arguments: results that are updates of them (computed element by element, or in part), and
+collectives that move their bytes.
 """
 
 from __future__ import annotations
@@ -15,28 +18,44 @@ from __future__ import annotations
 import contextlib
 import sys
 from array import array
+from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
+from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.module import HloInstruction
+from hlo_lens.hlo.opcodes import opcode_traits, opcodes_where
 from hlo_lens.load.fact import fact
 from hlo_lens.program.origins import ArgumentNames
-from hlo_lens.program.summary import instruction_table
+from hlo_lens.program.summary import hlo_text, instruction_table
+from hlo_lens.program.value_flow import (
+    CALLERS,
+    COPIES,
+    ENDS,
+    SOURCELESS,
+    TUPLES,
+    Route,
+    Use,
+    Value,
+    value_flow,
+)
 from hlo_lens.render.result import Records, Unit, columns_of
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.hlo.text import InputOutputAlias
     from hlo_lens.load.module import ModuleDump
+    from hlo_lens.program.value_flow import ValueFlow
     from hlo_lens.render.result import Row
     from hlo_lens.shapes.shape import Shape, ShapeIndex
+
 
 _NO_ALIAS, _DONOR = -1, -2
 """Stored in place of the position of an alias: not shared; reusable by any output."""
@@ -345,3 +364,235 @@ def _leaf_shardings(instruction: HloInstruction, indices: Sequence[ShapeIndex]) 
     if len(elements) == len(indices):
         return [element.text for element in elements]
     return [text] * len(indices)
+
+
+_MOST_STEPS = 1000
+"""Most values that are followed back from one result."""
+
+_PASSED = Route(TUPLES | COPIES)
+_FIRST = opcodes_where(lambda traits: traits.is_formatting or traits.is_update) | {"custom-call"}
+"""Opcodes whose result has elements of operand 0."""
+
+_COMPUTED = opcodes_where(lambda traits: traits.is_elementwise) | {"concatenate"}
+_NO_UPDATE = "broadcast"
+
+_STORED = {"dynamic-update-slice": 1, "scatter": 2, "pad": 0}
+"""Opcodes that put an operand into another value, and its position."""
+
+
+@fact
+def updated_arguments(module: ModuleDump) -> dict[str, frozenset[int]]:
+    """Return the numbers of the parameters that each result is an update of, by its shape index.
+
+    An update is computed from the parameter through elementwise operations, slices, copies, loops
+    and calls, and through no product, sum or gather: new weights from old ones, a cache from the
+    cache before. It is followed in the text from before optimizations where there is one.
+    """
+    text = module.before or hlo_text(module)
+    root = text.entry.root
+    if root is None or root.shape is None:
+        return {}
+    parts = len(root.shape.tuple_shapes)
+    indices = [(k,) for k in range(parts)] if root.shape.is_tuple else [()]
+    return {
+        braces(index) if index else "": frozenset(_sources(text, Value(root.row, index)))
+        for index in indices
+    }
+
+
+class _Step(NamedTuple):
+    """A value, and the rows of the calls by which it was entered, the innermost last."""
+
+    value: Value
+    calls: tuple[int, ...] = ()
+
+
+def _sources(module: HloModule, result: Value) -> Iterator[int]:
+    """Yield the numbers of the parameters that a result is an update of."""
+    flow = value_flow(module)
+    entry = {one.row: one.parameter_number for one in module.entry.parameters}
+    waiting, seen = [_Step(result)], {_Step(result)}
+    while waiting and len(seen) <= _MOST_STEPS:
+        step = waiting.pop()
+        number = entry.get(step.value.row)
+        if number is not None:
+            yield number
+        new = [one for one in _before(flow, step) if one not in seen]
+        seen.update(new)
+        waiting += new
+
+
+def _before(flow: ValueFlow, step: _Step) -> list[_Step]:
+    """Return the values whose elements a value has, or is computed from one by one."""
+    (row, element), calls = step
+    opcode, links = flow.opcodes[row], flow.module.links
+    found: list[Value | None] = []
+    if opcode == "while":
+        found = [flow.operand(row, 0, element), flow.result(step.value, "body")]
+    elif opcode in ("call", "fusion", "conditional"):
+        roots = (links.root(call) for call in links.calls.of_row(row))
+        found = [Value(root, element) for root in roots if root != NOTHING]
+        calls = (*calls, row)
+    elif opcode == "parameter":
+        callers = links.calls.of_computation(links.owners[row])
+        call = next((one for one in callers if one.row in calls[-1:]), next(iter(callers), None))
+        calls = calls[:-1] if call is not None and call.row in calls[-1:] else calls
+        is_loop = call is not None and flow.opcodes[call.row] == "while"
+        if call is not None:
+            found = [Value(call.row, element) if is_loop else flow.argument(step.value, call)]
+    elif opcode in _FIRST:
+        positions = {0, _STORED.get(opcode, 0)} if opcode != _NO_UPDATE else ()
+        found = [flow.operand(row, position) for position in positions]
+    elif opcode in _COMPUTED:
+        found = [*flow.operands(row)]
+    else:
+        found = [flow.before(step.value, _PASSED)]
+    return [_Step(one, calls) for one in found if one is not None]
+
+
+_MOST = 300_000
+"""Values that are visited, of all arguments together."""
+
+_DEEPEST = 8
+"""Deepest nesting of tuples; damaged texts have any."""
+
+_STEPS = 256
+"""Values of a loop's body that are visited for one element."""
+
+_RUNNERS = CALLERS - {"custom-call"}
+_PASSING = TUPLES | COPIES | ENDS | _RUNNERS
+_BACK = Route(_PASSING, _RUNNERS - {"while"})
+
+_NONE, _EVERY = range(0), range(1 << 20)
+_JOINING = {"concatenate": _EVERY, "dynamic-update-slice": range(2), "select": range(1, 3)}
+"""Operands that the elements of the result are of."""
+
+
+@fact
+def moved_arguments(module: ModuleDump) -> Mapping[int, tuple[str, ...]]:
+    """Return the names of the arguments whose bytes each collective moves, by its row, in order.
+
+    An argument is followed through what copies, converts, reorders, cuts and joins elements, and
+    through collectives that add nothing up; as an element of a loop only if the body computes no
+    other elements in its place.
+    """
+    hlo = hlo_text(module)
+    found: dict[int, dict[str, None]] = defaultdict(dict)
+    if not hlo.has_entry or not hlo.entry.rows:
+        return {}
+    walk, names, visited = _Walk(hlo), ArgumentNames(hlo).by_row, 0
+    for number, row in sorted(hlo.links.parameters_of(hlo.entry.place).items()):
+        name = names.get(row) or f"argument {number}"
+        waiting, seen = [Value(row)], {Value(row)}
+        while waiting and visited < _MOST:
+            visited += 1
+            value = waiting.pop()
+            further: list[Value] = []
+            for use in walk.flow.uses(value):
+                way = walk.way(use.row)
+                if way.is_collective:
+                    found[use.row][name] = None
+                if way.is_passing or way.is_combined:
+                    further += walk.after(use, way)
+                elif use.position in way.moved:
+                    further.append(Value(use.row, use.element))
+            if hlo.links.is_root(value.row):
+                further += walk.returned(value)
+            fresh = [v for v in further if v not in seen and len(v.element) <= _DEEPEST]
+            waiting += fresh
+            seen.update(fresh)
+    return {row: tuple(listed) for row, listed in found.items()}
+
+
+class _Way(NamedTuple):
+    """What an opcode makes of the elements of its operands.
+
+    Attributes:
+        is_collective: Whether it is a collective, or its start.
+        is_combined: Whether several operands are several collectives.
+        is_passing: Whether it passes its operands on as they are, or to what it runs.
+        moved: Numbers of the operands whose elements its result has.
+    """
+
+    is_collective: bool
+    is_combined: bool
+    is_passing: bool
+    moved: range
+
+
+@cache
+def _way(opcode: str) -> _Way:
+    traits = opcode_traits(opcode)
+    base = opcode_traits(traits.base)
+    if traits.collective_kind:
+        if base.is_reduction:
+            return _Way(True, False, False, _NONE)
+        return _Way(True, base.is_combinable, False, _EVERY)
+    moved = _JOINING.get(opcode) or range(int(traits.is_moving))
+    return _Way(False, False, opcode in _PASSING, moved)
+
+
+class _Walk:
+    """Steps from a value to those that have its elements."""
+
+    def __init__(self, module: HloModule) -> None:
+        self.flow = value_flow(module)
+        self._opcodes = self.flow.opcodes
+        self._links = module.links
+        self._kept: dict[Value, bool] = {}
+
+    def way(self, row: int) -> _Way:
+        """Return what an instruction makes of its operands."""
+        return _way(self._opcodes[row])
+
+    def after(self, use: Use, way: _Way) -> Iterable[Value]:
+        """Return the values that have the elements of an operand that an instruction moves."""
+        if self._opcodes[use.row] == "while" and not self._is_kept(Value(use.row, use.element)):
+            return ()
+        if way.is_combined and len(self._links.operands_of(use.row)) > 1:
+            element = (use.position, *use.element)
+            is_start = self._opcodes[use.row].endswith("-start")
+            return (Value(use.row, (1, *element) if is_start else element),)
+        return self.flow.after(use)
+
+    def returned(self, value: Value) -> Iterable[Value]:
+        """Return the result of the call whose computation returns a value, and what that gives."""
+        returned = self.flow.returned(value)
+        if returned is None:
+            return ()
+        call = self.flow.caller(value.row)
+        is_body = call is not None and call.role == "body"  # then the next iteration has it too
+        return (
+            returned,
+            *(self.flow.after(Use(returned.row, 0, value.element)) if is_body else ()),
+        )
+
+    def _is_kept(self, value: Value) -> bool:
+        """Return whether an element of a loop is never one that the body computes."""
+        written = self.flow.written(value) if value.element else None
+        if written is None:
+            return True
+        if value not in self._kept:
+            waiting, seen = [written], {written}
+            while waiting and len(seen) < _STEPS:
+                behind = self._behind(waiting.pop())
+                if behind is None:
+                    break
+                waiting += (one for one in behind if one not in seen)
+                seen.update(behind)
+            else:
+                self._kept[value] = not waiting
+            self._kept.setdefault(value, False)
+        return self._kept[value]
+
+    def _behind(self, value: Value) -> list[Value] | None:
+        """Return the values whose elements a value has; None where they are computed."""
+        before = self.flow.before(value, _BACK)
+        if before is not None:
+            return [before]
+        opcode = self._opcodes[value.row]
+        if opcode in SOURCELESS or opcode == "broadcast":
+            return []
+        moved = _way(opcode).moved
+        operands = self.flow.operands(value.row)
+        return [operands[k] for k in range(len(operands)) if k in moved] if moved else None

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
-from hlo_lens.grammar.misplaced import MisplacedError, present, whole_number
+from hlo_lens.grammar.files import MisplacedError, present, whole_number
 from hlo_lens.text.errors import UnknownNameError, UsageError
 from hlo_lens.text.names import did_you_mean
 from hlo_lens.text.units import bounded_int

@@ -17,8 +17,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from hlo_lens.grammar.misplaced import MisplacedError, present
-from hlo_lens.grammar.small import SmallLanguage
+from hlo_lens.grammar.files import MisplacedError, present
+from hlo_lens.grammar.lines import SmallLanguage
 from hlo_lens.shapes.mesh import (
     MESH_NAMES,
     Axis,

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias, cast
 
-from hlo_lens.grammar.misplaced import MisplacedError, present, whole_number
-from hlo_lens.grammar.small import SmallLanguage
+from hlo_lens.grammar.files import MisplacedError, present, whole_number
+from hlo_lens.grammar.lines import SmallLanguage
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.leading import one_module
+from hlo_lens.program.pages import one_module
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.diff.dump_diff import compare_programs
 from hlo_lens.questions.diff.page import program_diff_facts

@@ -146,7 +146,7 @@ ROWS = (
         part="live-range",
         headers=(f"{_LIVE_RANGE} (", _NO_LIVE_RANGE),
         signs=(rf"^{_LIVE_RANGE} ",),
-        parser="hlo_lens.buffers.live_range_reader:parse_live_range",
+        parser="hlo_lens.buffers.live_range:parse_live_range",
         field="live_range",
         flag="--xla_dump_buffer_assignment_analysis=true",
         used_for="what is alive at the peak",

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens.buffers.assignment_reader import parse_buffer_assignment, parse_buffer_values
-from hlo_lens.buffers.human_size import HumanSize
-from hlo_lens.buffers.live_range_reader import parse_live_range
-from hlo_lens.buffers.memory_usage import parse_memory_usage_report
+from hlo_lens.buffers.live_range import parse_live_range
+from hlo_lens.buffers.memory_usage import HumanSize, parse_memory_usage_report
 from hlo_lens.text.source import clean, decode
 from tests import buffer_texts, corpus
 from tests.buffer_texts import assigned_values

@@ -8,8 +8,13 @@ import sys
 
 import pytest
 
-from hlo_lens.buffers.live_range import BufferLiveRange, HloLiveRange, PeakValue, StackTraceNode
-from hlo_lens.buffers.live_range_reader import parse_live_range
+from hlo_lens.buffers.live_range import (
+    BufferLiveRange,
+    HloLiveRange,
+    PeakValue,
+    StackTraceNode,
+    parse_live_range,
+)
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import clean
 from tests import corpus
@@ -284,7 +289,7 @@ def test_any_damage_gives_a_result_or_an_error(seed: int) -> None:
 
 _MEASURE = """
 import resource, time
-from hlo_lens.buffers.live_range_reader import parse_live_range
+from hlo_lens.buffers.live_range import parse_live_range
 count = 500_000
 parts = [f"HloLiveRange (max {count}):\\n  InstructionSequence:\\n"]
 parts += [f"    {i}:fusion.{i}\\n" for i in range(count)]

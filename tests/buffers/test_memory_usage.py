@@ -6,8 +6,12 @@ import random
 
 import pytest
 
-from hlo_lens.buffers.human_size import HumanSize
-from hlo_lens.buffers.memory_usage import CountedShape, MemoryUsageReport, parse_memory_usage_report
+from hlo_lens.buffers.memory_usage import (
+    CountedShape,
+    HumanSize,
+    MemoryUsageReport,
+    parse_memory_usage_report,
+)
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from hlo_lens.text.source import clean
 from tests.lark_alone import lark_alone

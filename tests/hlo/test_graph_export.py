@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import hlo_lens
-from hlo_lens.hlo.graph_export import call_graph, def_use_graph
+from hlo_lens.hlo.query import call_graph, def_use_graph
 
 TEXT = """HloModule m, is_scheduled=true
 ENTRY %e (p: f32[8], q: f32[8]) -> f32[8] {
@@ -147,7 +147,7 @@ def test_undefined_names_are_bare_nodes() -> None:
 
 def test_networkx_is_imported_only_for_graphs() -> None:
     code = (
-        "import sys, hlo_lens.hlo.graph_export, hlo_lens; "
+        "import sys, hlo_lens.hlo.query, hlo_lens; "
         "hlo_lens.parse_hlo('ENTRY e { ROOT p = f32[] parameter(0) }'); "
         "sys.exit('networkx' in sys.modules)"
     )

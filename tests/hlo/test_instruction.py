@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens import parse_hlo
-from hlo_lens.hlo.attributes import forms
+from hlo_lens.hlo.gaps import forms
 from hlo_lens.hlo.text import HloOperand
 from tests.hlo_texts import E1, E2, E2_LONG, E3, E4, E5, entry, names, one, read
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 
-from hlo_lens.hlo import module_reader as hlo_module, rows as rows, scan as scan_ahead
-from hlo_lens.hlo.module_reader import parse_hlo_modules
-from hlo_lens.hlo.scan import RowsAhead, ScanAhead, rows_from
+from hlo_lens.hlo import module_reader as hlo_module, rows
+from hlo_lens.hlo.module_reader import RowsAhead, ScanAhead, parse_hlo_modules, rows_from
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.processes import SecondProcess, start_second
 from hlo_lens.text.source import Source, clean
@@ -177,7 +176,7 @@ def test_rows_of_a_sample_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_long_text_is_read_by_two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan_ahead, "SHORTEST", 100)
+    monkeypatch.setattr(hlo_module, "SHORTEST", 100)
     started: list[object] = []
 
     def start(function: object) -> object:
@@ -185,8 +184,8 @@ def test_a_long_text_is_read_by_two_processes(monkeypatch: pytest.MonkeyPatch) -
         return started[-1]
 
     source = clean(TEXT)
-    monkeypatch.setattr(scan_ahead, "start_second", lambda _: None)
+    monkeypatch.setattr(hlo_module, "start_second", lambda _: None)
     wanted = facts(source)
-    monkeypatch.setattr(scan_ahead, "start_second", start)
+    monkeypatch.setattr(hlo_module, "start_second", start)
     assert facts(source) == wanted
     assert len(started) == 1

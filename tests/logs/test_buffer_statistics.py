@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from hlo_lens.buffers.human_size import HumanSize
+from hlo_lens.buffers.memory_usage import HumanSize
 from hlo_lens.logs.buffer_statistics import PrintKind
 from hlo_lens.logs.log import parse_buffer_log, parse_log
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import hlo_lens
-from hlo_lens.buffers.human_size import HumanSize
+from hlo_lens.buffers.memory_usage import HumanSize
 from hlo_lens.logs.log import LogText, parse_log
 from hlo_lens.logs.out_of_memory import FailedAllocation
 from tests import corpus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.buffers.human_size import HumanSize
+from hlo_lens.buffers.memory_usage import HumanSize
 from hlo_lens.logs.buffer_statistics import PeakBuffer
 from hlo_lens.logs.log import parse_log, without_repeats
 from hlo_lens.logs.out_of_memory import CompileOutOfMemory, MemoryPart, ProgramAllocation

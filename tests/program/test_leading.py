@@ -9,7 +9,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.cli import main
-from hlo_lens.program.leading import leading_module
+from hlo_lens.program.pages import leading_module
 from hlo_lens.testing import assert_memory_below
 from hlo_lens.text.errors import UsageError
 from tests.commands import output_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo_lens.program.moved_arguments import moved_arguments
+from hlo_lens.program.signature import moved_arguments
 from hlo_lens.program.summary import hlo_text
 from tests.questions.texts import module_of
 

@@ -11,7 +11,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.load.devices import device_assignment
-from hlo_lens.program.target import own_target, target_notes
+from hlo_lens.program.summary import own_target, target_notes
 from hlo_lens.questions.diff.sides import snapshot
 
 if TYPE_CHECKING:

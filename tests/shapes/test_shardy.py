@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens.shapes.mesh import Mesh
-from hlo_lens.shapes.shardy import shardy_axes, shardy_meshes, shardy_shardings
+from hlo_lens.shapes.sharding import shardy_axes, shardy_meshes, shardy_shardings
 from hlo_lens.text.errors import UsageError
 
 MESHES = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from hlo_lens.grammar.small import SmallLanguage
+from hlo_lens.grammar.lines import SmallLanguage
 from hlo_lens.shapes.replica_groups import DEVICE_LISTS
 from hlo_lens.shapes.shape import SHAPES
 from hlo_lens.shapes.sharding import SHARDINGS

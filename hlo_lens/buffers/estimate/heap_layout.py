@@ -29,8 +29,7 @@ from hlo_lens.hlo.opcodes import OPCODES, OpcodeTraits, opcode_traits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.buffers.estimate.buffer_sharing import BufferSharing
-    from hlo_lens.buffers.estimate.values import Dataflow, Part
+    from hlo_lens.buffers.estimate.values import BufferSharing, Dataflow, Part
 
 
 BUCKET = 32

@@ -35,7 +35,7 @@ def collectives(
         module: Regular expression for the name of the module, where there are several.
         mesh: Mesh that names the axes, where no text does: ``{"data": 2, "model": 4}``.
     """
-    from hlo_lens.program.leading import one_module
+    from hlo_lens.program.pages import one_module
     from hlo_lens.questions.collectives.collective import collectives as fact
     from hlo_lens.questions.sharding.mesh_axes import stating_mesh
 
@@ -49,7 +49,7 @@ def loops(program: Program, *, module: str | None = None) -> Loops:
     >>> hlo_lens.loops("sample_dumps/cpu/tp_mlp/compiled.txt").to_frame()["loop"].tolist()
     ['main.10_spmd', 'while.30', 'while.35']
     """
-    from hlo_lens.program.leading import one_module
+    from hlo_lens.program.pages import one_module
     from hlo_lens.questions.collectives.loop_levels import loops as fact
 
     return fact(one_module(program, module))
@@ -76,7 +76,7 @@ def why(
     Raises:
         UnknownNameError: If there is no such collective.
     """
-    from hlo_lens.program.leading import one_module
+    from hlo_lens.program.pages import one_module
     from hlo_lens.questions.collectives.explanation import (
         explain_collectives,
         modules_with_collective,

@@ -26,9 +26,9 @@ from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS, is_collective_like
 from hlo_lens.hlo.query import InstructionTable, evident_partitions
 from hlo_lens.load.devices import device_assignment
 from hlo_lens.load.fact import fact
-from hlo_lens.program.moved_arguments import moved_arguments
 from hlo_lens.program.origins import origins
 from hlo_lens.program.runs import CallCounts, SumBounds, SumPart, bounded_sum, call_counts
+from hlo_lens.program.signature import moved_arguments
 from hlo_lens.program.summary import instruction_table
 from hlo_lens.program.trip_counts import TripCounts
 from hlo_lens.questions.collectives.data_movement import DataMovement, data_movement

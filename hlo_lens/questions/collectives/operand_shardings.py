@@ -34,8 +34,8 @@ from hlo_lens.questions.collectives.origin import (
     member_paths,
     operations_of,
 )
-from hlo_lens.shapes import shardy
 from hlo_lens.shapes.named_sharding import axes_of_entry
+from hlo_lens.shapes.sharding import MESHES, SHARDING, shardy_meshes, shardy_shardings
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 from hlo_lens.text.units import bounded_int
 
@@ -280,7 +280,7 @@ class _Divisions:
 
     def __init__(self, before: HloModule, mesh: Mesh | None) -> None:
         self._mesh = mesh
-        self._meshes = shardy.shardy_meshes(before.frontend_attributes.get(shardy.MESHES, ""))
+        self._meshes = shardy_meshes(before.frontend_attributes.get(MESHES, ""))
 
     def of(self, user: HloInstruction, position: int | None) -> tuple[DividedDimension, ...]:
         """Return the known dimensions of an operand, or of the result by its own sharding."""
@@ -358,10 +358,10 @@ class _Divisions:
         """Return the sharding that an instruction prints for one array, or None."""
         if len(index) > 1:
             return None
-        text = instruction.frontend_attributes.get(shardy.SHARDING)
+        text = instruction.frontend_attributes.get(SHARDING)
         place = index[0] if index else 0
         try:
-            found = shardy.shardy_shardings(text, self._meshes) if text else ()
+            found = shardy_shardings(text, self._meshes) if text else ()
             printed = instruction.sharding
         except DumpSyntaxError:
             return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.target import device_memory
+from hlo_lens.program.summary import device_memory
 from hlo_lens.questions.diff.causes import Changes, MovedOutOfJit, moved_operations
 from hlo_lens.questions.diff.edit_flow import PLUMBING
 from hlo_lens.questions.diff.line_edits import ProgramLines, program_lines

@@ -13,8 +13,8 @@ from hlo_lens.load import STDIN, load
 from hlo_lens.load.files import require
 from hlo_lens.load.module import Dump, ModuleDump
 from hlo_lens.load.programs import Program, Progress, modules_of, no_module_matches, with_progress
-from hlo_lens.program.leading import with_leading_alone
-from hlo_lens.program.target import compiler_text, target_text
+from hlo_lens.program.pages import with_leading_alone
+from hlo_lens.program.summary import compiler_text, target_text
 from hlo_lens.questions.matching.fingerprints import text_copies
 from hlo_lens.questions.snapshots.snapshot_file import (
     ModuleSnapshot,

@@ -33,7 +33,7 @@ def instruction(program: Program, name: str, *, module: str | None = None) -> In
     Raises:
         UnknownNameError: If there is none.
     """
-    from hlo_lens.program.leading import one_module
+    from hlo_lens.program.pages import one_module
     from hlo_lens.questions.dumps.show import details_of
 
     return details_of(one_module(program, module), name)
@@ -42,7 +42,7 @@ def instruction(program: Program, name: str, *, module: str | None = None) -> In
 def call_graph(program: Program, *, module: str | None = None) -> nx.MultiDiGraph[str]:
     """Return the graph of a module, with edges from each computation to those that it calls.
 
-    Nodes and edges have the attributes of `hlo_lens.hlo.graph_export.call_graph`.
+    Nodes and edges have the attributes of `hlo_lens.hlo.query.call_graph`.
 
     Args:
         program: A module, or what other functions take: a path, HLO text, an executable of jax.
@@ -51,12 +51,12 @@ def call_graph(program: Program, *, module: str | None = None) -> nx.MultiDiGrap
     Raises:
         UsageError: If there is not exactly one module, or it has no HLO text.
     """
-    from hlo_lens.hlo import graph_export
+    from hlo_lens.hlo import query
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.program.leading import one_module
+    from hlo_lens.program.pages import one_module
     from hlo_lens.text.errors import UsageError
 
     hlo = program if isinstance(program, HloModule) else one_module(program, module).hlo
     if hlo is None:
         raise UsageError("there is no HLO text, so there are no computations")
-    return graph_export.call_graph(hlo)
+    return query.call_graph(hlo)

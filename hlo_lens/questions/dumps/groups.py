@@ -19,7 +19,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
-from hlo_lens.program.leading import MOST_OF_LEADING
+from hlo_lens.program.pages import MOST_OF_LEADING
 from hlo_lens.questions.dumps.listing import ListingFacts, known_listings, processes_of
 from hlo_lens.render.result import Result, Row, Unit, columns_of
 from hlo_lens.text.units import plural

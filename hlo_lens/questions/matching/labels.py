@@ -25,7 +25,7 @@ from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.text import CALLING_ATTRIBUTES
 from hlo_lens.shapes.named_sharding import ShardingKind
 from hlo_lens.shapes.shape import Layout, Shape
-from hlo_lens.shapes.shardy import MESHES, shardy_meshes
+from hlo_lens.shapes.sharding import MESHES, shardy_meshes
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.units import bounded_int
 

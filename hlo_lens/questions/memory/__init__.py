@@ -31,7 +31,7 @@ def memory(program: Program, *, module: str | None = None) -> MemoryResults:
     """
     from dataclasses import replace
 
-    from hlo_lens.program.leading import one_module
+    from hlo_lens.program.pages import one_module
     from hlo_lens.program.summary import no_hlo_text
     from hlo_lens.questions.memory.results import memory_results, not_known_text
     from hlo_lens.questions.memory.timeline import timeline_image, timelines

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.buffers.assignment import HeapEventKind, HeapTrace
-from hlo_lens.buffers.estimate.buffer_sharing import BufferSharing
 from hlo_lens.buffers.estimate.dataflow import dataflow
 from hlo_lens.buffers.estimate.heap_layout import TooLargeError, heap_layout
 from hlo_lens.buffers.estimate.rules import TPU_PAGE, BackendRules, backend_rules, round_up
-from hlo_lens.buffers.estimate.values import NODES
+from hlo_lens.buffers.estimate.values import NODES, BufferSharing
 from hlo_lens.buffers.live_range import LiveRanges
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.summary import backend_of_text, undefined_names

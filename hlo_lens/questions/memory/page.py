@@ -6,9 +6,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.pages import module_head, with_marked_groups, with_marks
+from hlo_lens.program.pages import (
+    memory_text_sections,
+    module_head,
+    text_objects,
+    with_marked_groups,
+    with_marks,
+)
 from hlo_lens.program.summary import cut_facts, no_hlo_text
-from hlo_lens.program.texts import memory_text_sections, text_objects
 from hlo_lens.questions.memory.grouping import memory_by, memory_tree, peak_by
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.peak import instructions_by_name, loop_path

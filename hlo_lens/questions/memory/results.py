@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.hlo.columns import OPCODE, OPCODE_END
 from hlo_lens.hlo.query import names_printed_as, rows_named, unknown_names
 from hlo_lens.load.fact import fact
-from hlo_lens.program.summary import backend_of_dump, instruction_table
-from hlo_lens.program.target import device_memory
+from hlo_lens.program.summary import backend_of_dump, device_memory, instruction_table
 from hlo_lens.questions.memory.layout import (
     DEFAULT_SPACE,
     MemoryLayout,

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.devices import Target, all_slices, device_count, parse_target
-from hlo_lens.program.leading import meant_modules
-from hlo_lens.program.target import own_target
+from hlo_lens.program.pages import meant_modules
+from hlo_lens.program.summary import own_target
 from hlo_lens.questions.findings.findings import changes_text, module_findings
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.plans.page import fit_report

@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.load.files import read_source
 from hlo_lens.load.programs import Program, Progress, with_progress
-from hlo_lens.program.leading import meant_modules
-from hlo_lens.program.summary import backend_of_dump, cut_facts, no_hlo_text, summary
-from hlo_lens.program.target import assumed_target, own_target
+from hlo_lens.program.pages import meant_modules
+from hlo_lens.program.summary import (
+    assumed_target,
+    backend_of_dump,
+    cut_facts,
+    no_hlo_text,
+    own_target,
+    summary,
+)
 from hlo_lens.questions.diff.sides import load_side
 from hlo_lens.questions.findings.findings import (
     WARNING_SHARE,

@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING
 from hlo_lens.program.flops import flops
 from hlo_lens.program.instructions import opcodes
 from hlo_lens.program.runs import call_counts
-from hlo_lens.program.summary import backend_of_dump, cut_facts, hlo_text, summary
-from hlo_lens.program.target import device_memory, own_target, target_text
+from hlo_lens.program.summary import (
+    backend_of_dump,
+    cut_facts,
+    device_memory,
+    hlo_text,
+    own_target,
+    summary,
+    target_text,
+)
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.loop_levels import collectives_by
 from hlo_lens.questions.collectives.page import axis_text, collectives_text

@@ -10,8 +10,14 @@ from hlo_lens.program.flops import flops
 from hlo_lens.program.instructions import largest_instructions, opcodes, source_bytes
 from hlo_lens.program.pages import with_marks
 from hlo_lens.program.signature import EntrySignature, entry_signature
-from hlo_lens.program.summary import backend_of_dump, cut_facts, hlo_text, no_hlo_text, summary
-from hlo_lens.program.target import target_notes
+from hlo_lens.program.summary import (
+    backend_of_dump,
+    cut_facts,
+    hlo_text,
+    no_hlo_text,
+    summary,
+    target_notes,
+)
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.page import (
     collectives_object,

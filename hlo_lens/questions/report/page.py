@@ -127,7 +127,7 @@ def page_of_module(dump: ModuleDump) -> ModulePage:
     """Return text and JSON object of a module."""
     if dump.has_hlo:
         return module_page(dump)
-    from hlo_lens.program.texts import text_objects, text_sections
+    from hlo_lens.program.pages import text_objects, text_sections
 
     sections = () if memory_results(dump) is not None else tuple(text_sections(dump))
     return page_of_texts(dump, sections, lambda: {"log": None, **text_objects(dump)})

@@ -32,7 +32,7 @@ def shardings(
         module: Regular expression for the name of the module, where there are several.
         mesh: Mesh that names the axes; None for the one that arguments or texts name.
     """
-    from hlo_lens.program.leading import one_module
+    from hlo_lens.program.pages import one_module
     from hlo_lens.program.summary import no_hlo_text
     from hlo_lens.questions.sharding.mesh_axes import stating_mesh
     from hlo_lens.questions.sharding.savings import sharding_results
@@ -53,7 +53,7 @@ def signature(program: Program, *, module: str | None = None) -> EntrySignature:
     >>> first.name, first.shape, first.aliased_with
     ("params['b_in']", 'f32[4,1024]', '{0}')
     """
-    from hlo_lens.program.leading import one_module
+    from hlo_lens.program.pages import one_module
     from hlo_lens.program.signature import entry_signature
 
     return entry_signature(one_module(program, module))

@@ -25,8 +25,18 @@ from hlo_lens.load.fact import fact
 from hlo_lens.program.summary import instruction_table
 from hlo_lens.questions.sharding.placement import custom_call_target
 from hlo_lens.render.result import NOT_SAVED, Records, Unit
-from hlo_lens.shapes import shardy
 from hlo_lens.shapes.named_sharding import partition_spec_text
+from hlo_lens.shapes.sharding import (
+    IN_SHARDINGS,
+    MANUAL_AXES,
+    MANUAL_BODIES,
+    MESHES,
+    OUT_SHARDINGS,
+    SHARDING,
+    shardy_axes,
+    shardy_meshes,
+    shardy_shardings,
+)
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
@@ -42,8 +52,8 @@ if TYPE_CHECKING:
 _TARGETS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"}
 _SHARDY = "xla.sdy."
 _TARGET_WORDS = ('target="Sharding"', 'target="SPMD', 'target="xla.sdy')
-_BODIES = (*shardy.MANUAL_BODIES, "shmap_body")
-_VALUES = (shardy.SHARDING, shardy.IN_SHARDINGS, shardy.OUT_SHARDINGS)
+_BODIES = (*MANUAL_BODIES, "shmap_body")
+_VALUES = (SHARDING, IN_SHARDINGS, OUT_SHARDINGS)
 
 BODY = "shard_map body"
 
@@ -97,7 +107,7 @@ def sharding_annotations(table: InstructionTable, given: Mesh | None = None) -> 
         given: Mesh named by the user.
     """
     module = table.module
-    meshes = shardy.shardy_meshes(module.frontend_attributes.get(shardy.MESHES, ""))
+    meshes = shardy_meshes(module.frontend_attributes.get(MESHES, ""))
 
     def spec_text(sharding: HloSharding | None) -> str | None:
         own = None if sharding is None or sharding.named is None else sharding.named.mesh
@@ -110,7 +120,7 @@ def sharding_annotations(table: InstructionTable, given: Mesh | None = None) -> 
         """Return the specs of shardings; None where none of them has one."""
         try:
             if is_shardy:
-                shardings: Sequence[HloSharding | None] = shardy.shardy_shardings(text, meshes)
+                shardings: Sequence[HloSharding | None] = shardy_shardings(text, meshes)
             else:
                 sharding = module.reader.sharding(text)
                 shardings = sharding.elements or (sharding,)
@@ -189,9 +199,9 @@ def _bodies(table: InstructionTable) -> Iterator[Annotation]:
 
 def _manual_axes(instruction: HloInstruction) -> str | None:
     """Return the axes of Shardy's attribute, else those of a V3 sharding that is manual."""
-    text = instruction.frontend_attributes.get(shardy.MANUAL_AXES)
+    text = instruction.frontend_attributes.get(MANUAL_AXES)
     if text is not None:
-        return ", ".join(shardy.shardy_axes(text))
+        return ", ".join(shardy_axes(text))
     try:
         sharding = instruction.sharding
     except DumpSyntaxError:

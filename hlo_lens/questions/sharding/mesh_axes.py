@@ -33,7 +33,7 @@ from hlo_lens.load.devices import slices_of
 from hlo_lens.program.summary import instruction_table
 from hlo_lens.shapes.mesh import AxisRef, Mesh, nested_loops
 from hlo_lens.shapes.replica_groups import Groups, MeshAxesReplicaGroupList
-from hlo_lens.shapes.shardy import MESHES, shardy_meshes
+from hlo_lens.shapes.sharding import MESHES, shardy_meshes
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
 from hlo_lens.text.units import listed, plural
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.pages import module_head
+from hlo_lens.program.pages import module_head, sharding_text_sections, text_objects
 from hlo_lens.program.summary import no_hlo_text
-from hlo_lens.program.texts import sharding_text_sections, text_objects
 from hlo_lens.questions.sharding.placement import (
     ALIAS,
     SHAPES,

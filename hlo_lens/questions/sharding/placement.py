@@ -42,9 +42,18 @@ from hlo_lens.hlo.query import InstructionTable, evident_partitions, tabulate
 from hlo_lens.program.signature import EntrySignature, EntryValue, braces, signature_of
 from hlo_lens.questions.sharding.mesh_axes import named_meshes
 from hlo_lens.render.result import Records, Unit
-from hlo_lens.shapes import shardy
 from hlo_lens.shapes.named_sharding import ShardingKind, partition_spec_text
-from hlo_lens.shapes.sharding import HloSharding
+from hlo_lens.shapes.sharding import (
+    MESHES,
+    OUT_SHARDINGS,
+    SHARDING,
+    SHARDINGS_BEGIN,
+    TUPLE_ARGS_SHARDINGS,
+    TUPLE_RESULTS_SHARDINGS,
+    HloSharding,
+    shardy_meshes,
+    shardy_shardings,
+)
 from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UsageError
 from hlo_lens.text.rows import Rows
 
@@ -203,7 +212,7 @@ def _entry_text(
         for key, source, place in (_output_sources(module) if is_annotated else ())
         if (sharding := _sharding_of_source(source, place)) is not None
     }
-    has_shardy = module.computations and shardy.SHARDINGS_BEGIN in module.columns.source.text
+    has_shardy = module.computations and SHARDINGS_BEGIN in module.columns.source.text
     told: dict[Key, FrameworkValue] = {}
     if module.framework is not None:
         for value in module.framework.arguments:
@@ -269,26 +278,24 @@ def _shardy_shardings(module: HloModule) -> Iterator[tuple[Key, HloSharding]]:
     Those of arguments or results that are passed as one tuple are attributes of the module.
     """
     of_module = module.frontend_attributes
-    meshes = shardy.shardy_meshes(of_module.get(shardy.MESHES, ""))
+    meshes = shardy_meshes(of_module.get(MESHES, ""))
 
     @functools.cache
     def read(text: str | None) -> tuple[HloSharding | None, ...]:
-        return () if text is None else shardy.shardy_shardings(text, meshes)
+        return () if text is None else shardy_shardings(text, meshes)
 
     found: list[tuple[Key, HloSharding | None]] = []
     for number, parameter in enumerate(module.entry.parameters):
         own = parameter.parameter_number
         key = ("parameter", -1 - number if own is None else own, "")
-        found += [
-            (key, one) for one in read(parameter.frontend_attributes.get(shardy.SHARDING))[:1]
-        ]
+        found += [(key, one) for one in read(parameter.frontend_attributes.get(SHARDING))[:1]]
     for key, source, place in _output_sources(module):
         attributes = source.frontend_attributes
-        text = attributes.get(shardy.SHARDING) or attributes.get(shardy.OUT_SHARDINGS)
+        text = attributes.get(SHARDING) or attributes.get(OUT_SHARDINGS)
         found += [(key, one) for one in read(text)[place : place + 1]]
     for name, direction in (
-        (shardy.TUPLE_ARGS_SHARDINGS, "parameter"),
-        (shardy.TUPLE_RESULTS_SHARDINGS, "output"),
+        (TUPLE_ARGS_SHARDINGS, "parameter"),
+        (TUPLE_RESULTS_SHARDINGS, "output"),
     ):
         known = itertools.takewhile(lambda one: one is not None, read(of_module.get(name)))
         found += [((direction, 0, f"{{{place}}}"), one) for place, one in enumerate(known)]

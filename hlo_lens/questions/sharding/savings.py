@@ -30,9 +30,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
-from hlo_lens.program.signature import entry_signature
+from hlo_lens.program.signature import entry_signature, updated_arguments
 from hlo_lens.program.summary import instruction_table, num_devices
-from hlo_lens.program.updates import updated_arguments
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.sharding.placement import (
     ModuleShardings,

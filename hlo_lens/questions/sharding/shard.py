@@ -23,8 +23,7 @@ from hlo_lens.shapes.named_sharding import (
     named_sharding,
     partition_spec_text,
 )
-from hlo_lens.shapes.sharding import HloSharding
-from hlo_lens.shapes.shardy import shardy_shardings
+from hlo_lens.shapes.sharding import HloSharding, shardy_shardings
 from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, HloLensError, UsageError
 from hlo_lens.text.units import format_bytes, plural
 

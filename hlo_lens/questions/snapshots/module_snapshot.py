@@ -31,7 +31,7 @@ from hlo_lens.questions.snapshots.figures import (
     SpacePeak,
 )
 from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
-from hlo_lens.shapes import shardy
+from hlo_lens.shapes.sharding import MESHES, SHARDINGS_BEGIN, shardy_meshes, shardy_shardings
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.names import digest, portable_path, portable_source, split_source
 
@@ -363,7 +363,7 @@ def _annotations(results: ShardingResults) -> tuple[Annotation, ...] | None:
     if found.before is None and found.is_per_device:
         return None
     module = (found.before or found.own).module
-    meshes = shardy.shardy_meshes(module.frontend_attributes.get(shardy.MESHES, ""))
+    meshes = shardy_meshes(module.frontend_attributes.get(MESHES, ""))
     shapes: dict[str, tuple[Shape, ...]] = {}
     shardings: dict[str, tuple[HloSharding | None, ...]] = {}
     rows: list[Annotation] = []
@@ -417,8 +417,8 @@ def _shapes(text: str, reader: HloReader) -> tuple[Shape, ...]:
 def _shardings(
     text: str, reader: HloReader, meshes: Mapping[str, Mesh]
 ) -> tuple[HloSharding | None, ...]:
-    if shardy.SHARDINGS_BEGIN in text:
-        return shardy.shardy_shardings(text, meshes)
+    if SHARDINGS_BEGIN in text:
+        return shardy_shardings(text, meshes)
     try:
         sharding = reader.sharding(text) if text else None
     except DumpSyntaxError:

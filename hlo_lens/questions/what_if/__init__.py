@@ -67,7 +67,7 @@ def what_if(
     from collections.abc import Iterable
     from pathlib import Path
 
-    from hlo_lens.program.leading import meant_modules
+    from hlo_lens.program.pages import meant_modules
     from hlo_lens.questions.what_if.combinations import Asked, what_if_modules
     from hlo_lens.questions.what_if.recompiling import Means
 

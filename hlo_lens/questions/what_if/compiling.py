@@ -31,8 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.load import load
 from hlo_lens.load.devices import Target, device_assignment, gpu_topology
 from hlo_lens.load.fact import fact
-from hlo_lens.program.summary import backend_of_dump
-from hlo_lens.program.target import change_list, own_target
+from hlo_lens.program.summary import backend_of_dump, change_list, own_target
 from hlo_lens.questions.what_if.edits import TextEdits, is_result_call
 from hlo_lens.render.result import sum_of
 from hlo_lens.text.dump_kinds import AFTER, BEFORE

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from hlo_lens.hlo.module_reader import parse_hlo
 from hlo_lens.load.devices import Target, parse_target
 from hlo_lens.program.flops import flops
-from hlo_lens.program.summary import backend_of_dump
-from hlo_lens.program.target import assumed_target, target_text
+from hlo_lens.program.summary import assumed_target, backend_of_dump, target_text
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.loop_levels import collectives_by
 from hlo_lens.questions.memory.results import memory_results

@@ -37,7 +37,6 @@ from hlo_lens.questions.what_if.edits import (
     is_result_call,
     part_of,
 )
-from hlo_lens.shapes import shardy
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.shapes.named_sharding import (
     PartitionSpec,
@@ -47,7 +46,7 @@ from hlo_lens.shapes.named_sharding import (
     partition_spec_text,
     read_partition_spec,
 )
-from hlo_lens.shapes.sharding import HloSharding
+from hlo_lens.shapes.sharding import MANUAL_BODIES, MESHES, SHARDING, HloSharding, shardy_meshes
 from hlo_lens.text.errors import HloLensError, UsageError
 from hlo_lens.text.units import listed
 
@@ -213,7 +212,7 @@ class _ConstraintEditor:
             mark, edits.line(one).is_root = "ROOT ", False
         if self.meshes.is_shardy:
             value = f"#sdy.sharding_per_value<[{chosen.shardy(rank)}]>"
-            shardy_text = f', frontend_attributes={{{shardy.SHARDING}="{value}"}}'
+            shardy_text = f', frontend_attributes={{{SHARDING}="{value}"}}'
         edits.line(one).after.append(
             f"{mark}{write(name)} = {one.shape_text} custom-call({write(one.name)}), "
             f'custom_call_target="{_TARGET}", sharding={chosen.hlo(rank)}{shardy_text}'
@@ -355,7 +354,7 @@ class _Sharder:
             raise InapplicableError("it is manual: its shape is that of one device")
         parameter = self.parameters.get(value.value.number)
         own = {} if parameter is None else parameter.frontend_attributes
-        mesh_name = _MESH_NAME.search(own.get(shardy.SHARDING, ""))
+        mesh_name = _MESH_NAME.search(own.get(SHARDING, ""))
         chosen = self.meshes.chosen(spec, None if mesh_name is None else mesh_name[1])
         chosen.require_even(shape.dimensions)
         new = HloSharding.from_partition_spec(chosen.mesh, spec, rank=shape.rank)
@@ -366,7 +365,7 @@ class _Sharder:
     def _set_shardy(self, instruction: HloInstruction, text: str) -> None:
         """Give an instruction another sharding of Shardy, among its frontend attributes."""
         known = self.edits.attribute(instruction, "frontend_attributes") or "{}"
-        entry = f'{shardy.SHARDING}="{text}"'
+        entry = f'{SHARDING}="{text}"'
         new = _ATTRIBUTE.sub(lambda _: entry, known)
         if not _ATTRIBUTE.search(known):
             new = f"{{{entry}}}" if known == "{}" else f"{{{entry},{known[1:]}"
@@ -456,7 +455,7 @@ class _Sharder:
         return (
             f"{write(name)} = {shape} custom-call({write(operand)}), "
             f'custom_call_target="{FUNC_RESULT}", custom_call_has_side_effect=true, '
-            f'frontend_attributes={{{shardy.SHARDING}="{sharding}"}}'
+            f'frontend_attributes={{{SHARDING}="{sharding}"}}'
         )
 
 
@@ -562,8 +561,8 @@ class ProgramMeshes:
 
 
 def _shardy_meshes(module: HloModule) -> dict[str, Mesh]:
-    text = module.frontend_attributes.get(shardy.MESHES, "")
-    return dict(shardy.shardy_meshes(text))
+    text = module.frontend_attributes.get(MESHES, "")
+    return dict(shardy_meshes(text))
 
 
 # ---- splits of devices -------------------------------------------------------------------------
@@ -628,7 +627,7 @@ _OF_ONE_DEVICE = (
     "replica_groups=",
     "source_target_pairs=",
     "sharding={manual}",
-    *shardy.MANUAL_BODIES,
+    *MANUAL_BODIES,
 )
 """Words in attributes of instructions whose shapes or groups depend on the number of devices."""
 

@@ -20,7 +20,7 @@ from hlo_lens.program.value_flow import Value, value_flow
 from hlo_lens.questions.sharding.placement import custom_call_target
 from hlo_lens.questions.work.work import marked_values, mesh_axes
 from hlo_lens.shapes.named_sharding import axes_of_entry
-from hlo_lens.shapes.shardy import (
+from hlo_lens.shapes.sharding import (
     IN_SHARDINGS,
     MANUAL_AXES,
     MESHES,

@@ -28,11 +28,11 @@ from hlo_lens.questions.sharding.mesh_axes import module_meshes, strides_of
 from hlo_lens.questions.sharding.placement import custom_call_target
 from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.render.result import Records, Unit
-from hlo_lens.shapes.sharding import HloSharding
-from hlo_lens.shapes.shardy import (
+from hlo_lens.shapes.sharding import (
     IN_SHARDINGS,
     MANUAL_AXES,
     MESHES,
+    HloSharding,
     shardy_axes,
     shardy_meshes,
     shardy_shardings,

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.buffers.estimate.buffer_sharing import BufferSharing
 from hlo_lens.buffers.estimate.dataflow import dataflow
-from hlo_lens.buffers.estimate.values import NODES
+from hlo_lens.buffers.estimate.values import NODES, BufferSharing
 from tests.questions.texts import LOOP, entry_of, table_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ import itertools
 import pytest
 from hypothesis import given, strategies as st
 
-from hlo_lens.buffers.estimate.buffer_sharing import BufferSharing
 from hlo_lens.buffers.estimate.heap_layout import (
     Allocation,
     BusyTimes,
@@ -24,6 +23,7 @@ from hlo_lens.buffers.estimate.heap_layout import (
     partition,
     thread_local_allocations,
 )
+from hlo_lens.buffers.estimate.values import BufferSharing
 from tests.buffers.estimate.test_dataflow import flow_of, name_of
 from tests.questions.texts import LOOP, entry_of, table_of
 

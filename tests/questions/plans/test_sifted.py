@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hlo_lens
-from hlo_lens.program.leading import one_module
+from hlo_lens.program.pages import one_module
 from hlo_lens.questions.diff.sides import load_side
 from hlo_lens.questions.plans.lint import findings_at_least
 from tests.corpus import SAMPLES

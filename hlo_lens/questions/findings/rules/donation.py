@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.program.origins import origins
-from hlo_lens.program.signature import entry_signature
+from hlo_lens.program.signature import entry_signature, updated_arguments
 from hlo_lens.program.summary import hlo_text, instruction_table
-from hlo_lens.program.updates import updated_arguments
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, Severity, at
 from hlo_lens.questions.findings.findings import LEAST_BYTES, whole

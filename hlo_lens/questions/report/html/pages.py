@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hlo_lens.load.devices import device_assignment, topology_of
 from hlo_lens.load.module import ModuleDump
-from hlo_lens.program.summary import hlo_text
-from hlo_lens.program.target import own_target
+from hlo_lens.program.summary import hlo_text, own_target
 from hlo_lens.questions.check.checked import Checked
 from hlo_lens.questions.diff.dump_diff import Diff, diff_sides
 from hlo_lens.questions.diff.page import memory_facts, module_object
