@@ -127,7 +127,7 @@ class Session:
     def add(self, test: str, dumps: Sequence[ModuleDump]) -> None:
         """Add the programs that a test compiled, under its name."""
         for dump in dumps:
-            for module in snapshot(dump).modules:
+            for module in snapshot(dump, with_program=False).modules:
                 name = f"{test}{_BETWEEN}{module.name}"
                 self._modules.append(dataclasses.replace(module, name=name))
 

@@ -7,6 +7,7 @@ import os
 from functools import cached_property
 from pathlib import Path
 
+from hlo_lens.text.names import portable_path
 from hlo_lens.text.patterns import lazy_pattern
 
 INSTALLED = lazy_pattern(r".*/(?:site|dist)-packages/")
@@ -57,6 +58,23 @@ def is_library_file(path: str) -> bool:
     """
     path = path.replace("\\", "/")
     return any(known.match(path) for known in (INSTALLED, STANDARD, SYNTHETIC, _CHECKOUT))
+
+
+def without_folders(path: str) -> str:
+    """Return the path of a source file without the folders of this machine.
+
+    `is_library_file` and `portable_path` give the same of both; checkouts of libraries stay.
+
+    >>> without_folders("/env/lib/python3.11/site-packages/flax/core/scope.py")
+    '/site-packages/flax/core/scope.py'
+    >>> without_folders("/home/me/project/train.py")
+    'project/train.py'
+    """
+    plain = path.replace("\\", "/")
+    for known, folder in ((INSTALLED, "/site-packages/"), (STANDARD, "/lib/python3/")):
+        if (match := known.match(plain)) and not SYNTHETIC.match(plain):
+            return folder + plain[match.end() :]
+    return path if is_library_file(path) else portable_path(path)
 
 
 _WORKSPACE = "GITHUB_WORKSPACE"

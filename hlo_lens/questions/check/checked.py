@@ -109,6 +109,9 @@ class Checked:
             name = self.head.modules[place].snapshot.name
             of = f" ({name})" if len(diff.modules) > 1 else ""
             yield from (("cause", f"{cause_text(cause)}{of}") for cause in causes[:MOST_CAUSES])
+        problems = dict.fromkeys(one.program_problem for one in diff.modules)
+        if basis := "; ".join(filter(None, problems)):
+            yield "basis", f"causes of arguments and donations only: no program of {basis}"
         if self._diff_command:
             yield "next", self._diff_command
 

@@ -30,9 +30,14 @@ Example:
 @click.option(
     "-o", "--output", "path_out", metavar="FILE", help="Write here instead of standard output."
 )
+@click.option(
+    "--no-program",
+    is_flag=True,
+    help="Leave out the program, in which causes of changes are found.",
+)
 @module_option
-def save(path: str, path_out: str | None, pattern: NamePattern | None) -> None:
-    """Write a snapshot of a compile: its figures and their parts, without HLO text.
+def save(path: str, path_out: str | None, no_program: bool, pattern: NamePattern | None) -> None:
+    """Write a snapshot of a compile: its figures, their parts, and its program in packed form.
 
     PATH is a file, a folder of dumps, or - for standard input. The file is sorted JSON, equal byte
     for byte for equal dumps and without paths of this machine, so that it can be committed.
@@ -41,6 +46,6 @@ def save(path: str, path_out: str | None, pattern: NamePattern | None) -> None:
     from hlo_lens.questions.snapshots.snapshot_file import snapshot_text
 
     with progress_bar("reading") as progress:
-        kept = snapshot(path, pattern=pattern, progress=progress)
+        kept = snapshot(path, pattern=pattern, progress=progress, with_program=not no_program)
     with open_output(path_out) as out:
         out.write(snapshot_text(kept, tool_version=__version__))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from math import prod
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.summary import device_memory
@@ -15,7 +14,6 @@ from hlo_lens.questions.diff.module_diff import NO_CHANGES, SUBJECTS, DumpDiff, 
 from hlo_lens.questions.diff.pairs import pair_modules
 from hlo_lens.questions.matching.edits import Noise
 from hlo_lens.questions.matching.program_diff import ProgramDiff, program_diff
-from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.text.dump_kinds import BEFORE
 from hlo_lens.text.errors import UsageError
 
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.diff.sides import LoadedSide, SideModule
     from hlo_lens.render.table import Report
 
@@ -120,7 +117,12 @@ def diff_sides(
             heed=noise,
         )
         limit = None if sides[1].dump is None else device_memory(sides[1].dump)
-        found.append(replace(compared, limit_bytes=limit and limit[0]))
+        problem = " and ".join(
+            f"the {role}: {side.program_problem}"
+            for role, side in zip(("base", "head"), sides, strict=True)
+            if side.program_problem
+        )
+        found.append(replace(compared, limit_bytes=limit and limit[0], program_problem=problem))
     return Diff(
         base=base.without_graphs(),
         head=head.without_graphs(),
@@ -157,40 +159,42 @@ def noise_of(words: Sequence[str]) -> frozenset[Noise]:
 
 def _program(base: SideModule, head: SideModule, heed: Collection[Noise]) -> ProgramDiff | None:
     """Return the changes of the program; None if a side has no HLO text."""
+    if _is_known_equal(base, head) and not heed:
+        return None
     one, other = base.hlo, head.hlo
     if one is None or other is None:
         return None
     return program_diff(one, other, heed=heed, known=(base.graph, head.graph))
 
 
+def _is_known_equal(base: SideModule, head: SideModule) -> bool:
+    """Return whether a snapshot shows that the programs are equal, so that none is unpacked."""
+    one, other = base.snapshot.fingerprint, head.snapshot.fingerprint
+    return None in (base.dump, head.dump) and one is not None and one == other
+
+
 def _lines(base: SideModule, head: SideModule, program: ProgramDiff | None) -> ProgramLines | None:
     """Return the edits by source line, if possible of the texts from before optimizations."""
-    if program is None or program.identical:
+    if _is_known_equal(base, head) if program is None else program.identical:
         return None
-    one, other = (None if side.dump is None else side.dump.before for side in (base, head))
+    one, other = base.before, head.before
     if one is not None and other is not None:
         return program_lines(program_diff(one, other), one, other, is_source=True)
-    assert base.hlo is not None
-    assert head.hlo is not None
+    if program is None or base.hlo is None or head.hlo is None:
+        return None
     stages = {side.snapshot.facts.stage for side in (base, head)}
     return program_lines(program, base.hlo, head.hlo, is_source=stages == {BEFORE})
 
 
 def _changes(base: SideModule, head: SideModule) -> Changes:
     """Return the flags and meshes of both sides, where they are known."""
-    dumps = base.dump, head.dump
-    if dumps[0] is None or dumps[1] is None:
-        return NO_CHANGES
-    from hlo_lens.questions.what_if.compiling import OPTION_TEXTS, options_of
-
     flags: dict[str, tuple[str | None, str | None]] = {}
-    for name in OPTION_TEXTS:
-        texts = [text for dump in dumps if dump and (text := dump.setting(name)) is not None]
-        if len(texts) == len(dumps):
-            mine, yours = map(options_of, texts)
-            differ = {k: (mine.get(k), yours.get(k)) for k in {**mine, **yours}}
-            flags |= {k: pair for k, pair in differ.items() if pair[0] != pair[1]}
-    return Changes(flags=flags, meshes=(_mesh(dumps[0]), _mesh(dumps[1])))
+    known = base.options, head.options
+    for name in known[0].keys() & known[1].keys():
+        mine, yours = (side[name] for side in known)
+        differ = {k: (mine.get(k), yours.get(k)) for k in {**mine, **yours}}
+        flags |= {k: pair for k, pair in differ.items() if pair[0] != pair[1]}
+    return Changes(flags=flags, meshes=(base.mesh, head.mesh))
 
 
 def _moved(
@@ -199,17 +203,8 @@ def _moved(
     """Yield the modules of one side alone whose operations came into or went out of another."""
     for is_out, modules in ((False, gone), (True, new)) if lines and lines.is_source else ():
         for one in modules:
-            text = None if one.dump is None else one.dump.before
+            text = one.before
             if text is not None and lines is not None:
                 opcodes = Counter(o for o in text.opcodes if o not in PLUMBING)
                 found = moved_operations(lines, one.snapshot.name, opcodes, is_out=is_out)
                 yield from [] if found is None else [found]
-
-
-def _mesh(dump: ModuleDump) -> str | None:
-    """Return the axes of the largest mesh of a module; None if it is not known."""
-    found = sharding_results(dump)
-    meshes = () if found is None else found.table.meshes
-    mesh = max(meshes, key=lambda one: (prod(one.axis_sizes), len(one.axis_sizes)), default=None)
-    sizes = {} if mesh is None else mesh.sizes
-    return " x ".join(f"{name}={size}" for name, size in sizes.items()) or None

@@ -57,6 +57,7 @@ class ModuleDiff:
         subjects: Subjects asked for.
         is_heedful: Whether noise is reported as changes; snapshots do not know it.
         limit_bytes: Memory of a device of the head; None if it is not known.
+        program_problem: Which snapshot has no program, and why; empty if none lacks it.
     """
 
     base: ModuleSnapshot
@@ -74,6 +75,7 @@ class ModuleDiff:
     subjects: tuple[str, ...] = SUBJECTS
     is_heedful: bool = False
     limit_bytes: int | None = None
+    program_problem: str = ""
 
     @property
     def is_program_equal(self) -> bool | None:

@@ -59,8 +59,8 @@ NO_MEMORY = "not known: no side has a buffer assignment, or a schedule to estima
 NO_KNOWN_CHANGE = f"{NO_CHANGE} in what is known"
 NO_TEXT = "not known: one side has no HLO text"
 CUT_TEXT = "not known: the HLO text of one side ends too early"
-NO_NAMES = "not known: a snapshot does not keep noise; compare with the dump itself"
-ONLY_FINGERPRINT = "changed; a snapshot has no instructions: compare with the dump itself"
+NO_NAMES = "not known: a snapshot without program does not keep noise"
+ONLY_FINGERPRINT = "changed; its edits are not known without the program of both sides"
 _MOST_NAMES = 8
 
 
@@ -193,7 +193,8 @@ def _program_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
     elif "program" in diff.subjects:
         of_equal = NO_NAMES if diff.is_heedful else f"{NO_CHANGE} but names"
         texts = {None: NO_TEXT, True: of_equal, False: ONLY_FINGERPRINT}
-        yield "program", texts[diff.is_program_equal]
+        problem = diff.program_problem if diff.is_program_equal is False else ""
+        yield "program", f"{texts[diff.is_program_equal]}{problem and f' ({problem})'}"
     if not diff.identical:
         yield "more", "hlo-lens diff with --by source: lines; with -n 20: values, collectives"
 

@@ -16,6 +16,15 @@ from hlo_lens.load.programs import Program, Progress, modules_of, no_module_matc
 from hlo_lens.program.pages import with_leading_alone
 from hlo_lens.program.summary import compiler_text, target_text
 from hlo_lens.questions.matching.fingerprints import text_copies
+from hlo_lens.questions.snapshots.program import (
+    NO_PROGRAM,
+    NOT_KEPT,
+    Options,
+    SavedProgram,
+    mesh_text,
+    options,
+    packed_program,
+)
 from hlo_lens.questions.snapshots.snapshot_file import (
     ModuleSnapshot,
     Snapshot,
@@ -65,8 +74,32 @@ class SideModule:
 
     @property
     def hlo(self) -> HloModule | None:
-        """Its HLO text, or None."""
-        return None if self.dump is None else self.dump.hlo
+        """Its HLO text of the latest stage, or None; that of a snapshot is unpacked when asked."""
+        return self._saved.hlo if self.dump is None else self.dump.hlo
+
+    @property
+    def before(self) -> HloModule | None:
+        """Its text from before optimizations; None without it, or if it is `hlo`."""
+        return self._saved.before if self.dump is None else self.dump.before
+
+    @property
+    def options(self) -> Options:
+        """Options of XLA, by the text that prints them."""
+        return self._saved.options if self.dump is None else options(self.dump)
+
+    @property
+    def mesh(self) -> str | None:
+        """Axes of its largest mesh; None if it is not known."""
+        return self._saved.mesh if self.dump is None else mesh_text(self.dump)
+
+    @property
+    def _saved(self) -> SavedProgram:
+        return self.snapshot.program or NO_PROGRAM
+
+    @property
+    def program_problem(self) -> str:
+        """Why a snapshot has no program; empty if it has one, and for dumps."""
+        return self._saved.reason if self.dump is None else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,7 +346,11 @@ def load_side(
 
 
 def snapshot(
-    side: Side, *, pattern: NamePattern | None = None, progress: Progress | None = None
+    side: Side,
+    *,
+    pattern: NamePattern | None = None,
+    progress: Progress | None = None,
+    with_program: bool = True,
 ) -> Snapshot:
     """Return the snapshot of a program or dump, which ``hlo-lens save`` writes.
 
@@ -321,6 +358,7 @@ def snapshot(
         side: A path, a program, a dump or a snapshot.
         pattern: Modules in whose names this is found; None for all.
         progress: Called with modules done and modules in all.
+        with_program: Whether it has the programs, in which causes of changes are found.
 
     Raises:
         UnknownNameError: If the pattern is found in no name.
@@ -329,9 +367,16 @@ def snapshot(
     loaded = _with_fingerprints(loaded)
     return Snapshot(
         path=loaded.path,
-        modules=tuple(m.snapshot for m in loaded.modules),
+        modules=tuple(_saved(module, with_program) for module in loaded.modules),
         selection=None if pattern is None else pattern.text,
     )
+
+
+def _saved(module: SideModule, with_program: bool) -> ModuleSnapshot:
+    if module.dump is None:
+        return module.snapshot
+    program = packed_program(module.dump) if with_program else NOT_KEPT
+    return replace(module.snapshot, program=program)
 
 
 def _is_path(side: Side) -> bool:

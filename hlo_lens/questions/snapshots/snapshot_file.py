@@ -1,9 +1,10 @@
-"""Snapshots: figures of a compile, without its text, to compare other compiles with.
+"""Snapshots: figures of a compile to compare other compiles with, and its program, packed.
 
 A snapshot holds the figures of each module, and the rows that a comparison attributes them to:
 groups of values alive at the peaks, collectives, parameters and outputs, annotations. Names that
 differ from compile to compile (of instructions, channels, computations) and paths of the machine
 are left out; source files keep their last two names, files in site-packages their path in there.
+The program (`program`) is unpacked only when causes of changes are asked for.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from hlo_lens.questions.snapshots.figures import (
     ShardingFacts,
     SpacePeak,
 )
+from hlo_lens.questions.snapshots.program import SavedProgram
 from hlo_lens.render.result import facts_object, plain_value, saved_fields, saved_names
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.version import SCHEMA_VERSION, SNAPSHOT_VERSION
@@ -67,6 +69,8 @@ class ModuleSnapshot:
         peaks: One for each memory space that has allocations.
         annotations: Sharding annotations inside the program.
         outdated: Paths of figures that the file lacks.
+        program: Its program, in which causes of changes are found; None if it was not asked for, or
+            in snapshots without it.
         path: File, folder or archive that it was read from; empty if unknown, as in a saved
             snapshot.
     """
@@ -80,6 +84,7 @@ class ModuleSnapshot:
     peaks: tuple[SpacePeak, ...]
     annotations: tuple[Annotation, ...] | None
     outdated: tuple[str, ...] = ()
+    program: SavedProgram | None = None
     path: str = field(default="", compare=False)
 
     @property
@@ -181,7 +186,14 @@ def _module_object(module: ModuleSnapshot) -> dict[str, object]:
         "texts": list(texts),
         **{name: _table(EntryFact, _of_kind(module, kind), texts=texts) for name, kind in _SIDES},
         "annotations": _table(Annotation, module.annotations, is_sorted=True),
+        **({} if module.program is None else {"program": _program_object(module.program)}),
     }
+
+
+def _program_object(program: SavedProgram) -> dict[str, str]:
+    if program.packed is None:
+        return {"left_out": program.reason}
+    return {"packed": program.packed}
 
 
 def _of_kind(module: ModuleSnapshot, kind: str) -> list[EntryFact] | None:
@@ -445,7 +457,18 @@ class _Reader:
             peaks=tuple(peaks),
             annotations=self._rows(Annotation, data, "annotations", where),
             outdated=tuple(dict.fromkeys(self._outdated)),
+            program=self._program(data.get("program"), f"{where}.program"),
         )
+
+    def _program(self, data: object, where: str) -> SavedProgram | None:
+        """Return the program of a module as it is packed; None without one."""
+        if data is None:
+            return None
+        if not isinstance(data, dict):
+            raise self._fail(where, "is no object")
+        packed = self.value(str | None, data.get("packed"), f"{where}.packed")
+        reason = self.value(str | None, data.get("left_out"), f"{where}.left_out")
+        return SavedProgram(packed=packed, reason=reason or "", path=self._path)
 
     def _object(self, kind: type[R], data: object, where: str) -> R:
         """Return an object as a record; absent values get defaults, and are outdated."""

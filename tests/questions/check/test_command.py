@@ -84,8 +84,14 @@ def test_estimates_are_marked() -> None:
     assert found == {"undecided": (True, False), "pass": (True, False)}
 
 
-def test_a_failed_rule_names_the_cause_with_its_line_and_the_command() -> None:
+@pytest.mark.parametrize("is_snapshot", [False, True])
+def test_a_failed_rule_names_the_cause_with_its_line_and_the_command(
+    tmp_path: Path, is_snapshot: bool
+) -> None:
     step, edit = (str(SAMPLES / "pairs" / "tpu" / f"{n}.tar.xz") for n in ("step", "no_constraint"))
+    if is_snapshot:
+        dump, step = step, str(tmp_path / "base.json")
+        assert _run("save", dump, "-o", step)[0] == 0
     arguments = (
         "check",
         edit,
@@ -102,6 +108,16 @@ def test_a_failed_rule_names_the_cause_with_its_line_and_the_command() -> None:
     assert f"cause: {what}; hlo-lens diff {step} {edit}" in note
     (verdict,) = json.loads(_run(*arguments, "-f", "json")[1])["rules"]
     assert [one["what"] for one in verdict["causes"]] == [what]
+
+
+def test_a_baseline_without_program_is_named_as_the_basis_of_causes(tmp_path: Path) -> None:
+    step, edit = (str(SAMPLES / "pairs" / "tpu" / f"{n}.tar.xz") for n in ("step", "undonated"))
+    saved = str(tmp_path / "base.json")
+    assert _run("save", step, "--no-program", "-o", saved)[0] == 0
+    code, out = _run("check", edit, "--baseline", saved, columns=200)
+    assert code == 1
+    assert "cause     donation lost for 6 arguments of 640.0KiB" in out
+    assert "basis     causes of arguments and donations only: no program of the base" in out
 
 
 def test_an_undecided_rule_says_what_is_missing_and_what_writes_it(tmp_path: Path) -> None:

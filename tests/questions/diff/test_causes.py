@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens import diff, load
+from hlo_lens import diff, load, snapshot
+from hlo_lens.questions.snapshots.snapshot_file import read_snapshot, snapshot_text
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
@@ -84,6 +86,24 @@ def test_an_edit_is_the_only_cause_and_has_all_bytes(backend: str, edit: str) ->
     parts = cause.consequences
     assert cause.delta_bytes == sum(part.delta_bytes or 0 for part in parts)
     assert cause.delta_wire_bytes == sum(part.delta_wire_bytes or 0 for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("backend", "edit"),
+    [
+        ("cpu", "microbatches"),
+        ("tpu", "other_policy"),
+        ("gpu", "added_norm"),
+        ("tpu", "update_apart"),
+    ],
+)
+def test_a_snapshot_has_the_causes_of_its_dump(backend: str, edit: str) -> None:
+    text = snapshot_text(snapshot(_base(backend)), tool_version="1")
+    saved = read_snapshot(json.loads(text), "base.json")
+    module = diff(saved, PAIRS / backend / f"{edit}.tar.xz").modules[0]
+    found = [cause.to_dict() for cause in _causes(module)]
+    assert found
+    assert found == [cause.to_dict() for cause in _causes(_module(backend, edit))]
 
 
 @every_backend

@@ -81,6 +81,7 @@ def _set(path: str, value: object) -> object:
         ("modules.0.outputs.rows.0", [1], "outputs.rows[0] has not one cell for each column"),
         ("modules.0.parameters.rows.0.0", {"text": 9}, "parameters.rows[0].number is 9"),
         ("modules.0.texts", None, "modules[0].texts is None"),
+        ("modules.0.program", 7, "modules[0].program is no object"),
         ("modules.0.fingerprint", 7, "modules[0].fingerprint is 7"),
         ("modules.0.report.memory.spaces", 1.5, "report.memory.spaces is 1.5"),
         ("modules.0.report.memory.spaces.0.color", True, "memory.spaces[0].color is True"),
@@ -112,6 +113,13 @@ def test_infinite_and_endless_numbers_are_refused(tmp_path: Path) -> None:
             read_snapshot_file(
                 _saved(tmp_path, text.replace('"temp_bytes": ', f'"temp_bytes": {number}, "x": '))
             )
+
+
+@pytest.mark.parametrize("packed", ["$$$", "AAAA", "e30="])
+def test_a_damaged_program_is_refused_when_it_is_unpacked(tmp_path: Path, packed: str) -> None:
+    file = _saved(tmp_path, _damaged(_set("modules.0.program.packed", packed)))
+    with pytest.raises(DumpSyntaxError, match="the snapshot is damaged: its program"):
+        hlo_lens.diff(file, BASE.with_name("four_layers.tar.xz"))
 
 
 def test_a_cut_snapshot_is_refused_with_its_place(tmp_path: Path) -> None:
