@@ -294,6 +294,8 @@ class Compilation:
         error: Error message; empty where all is well.
         is_cached: Whether it was compiled by an earlier command.
         module: The module in the new dump, at its latest stage; None if there is none.
+        shortage: Figures of XLA's message that the program does not fit: label and text.
+        needed_bytes: Bytes that it needs by that message, rounded up; None without one.
     """
 
     dump: Path
@@ -306,6 +308,8 @@ class Compilation:
     error: str = ""
     is_cached: bool = False
     module: ModuleDump | None = None
+    shortage: tuple[tuple[str, str], ...] = ()
+    needed_bytes: int | None = None
 
     @property
     def refusal(self) -> str:
@@ -723,8 +727,6 @@ def _last_words(log: str) -> str:
 
 def optimized_module(made: Compilation, name: str) -> ModuleDump | None:
     """Return the optimized module of a name in a new dump; None if there is none."""
-    if made.error:
-        return None
     try:
         own = [one for one in load(made.dump).modules if (one.stage or "").endswith(AFTER)]
     except HloLensError:

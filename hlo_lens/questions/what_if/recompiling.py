@@ -284,12 +284,28 @@ def compiled_again(
 ) -> Compilation:
     """Compile a program for a target, on the devices of its dump if that is its own target.
 
-    Versions of the CUDA plugin that time kernels on the GPU compile without doing so.
+    Versions of the CUDA plugin that time kernels on the GPU compile without doing so. A program
+    that XLA refuses because it does not fit has all texts of its dump, with the memory that XLA
+    names: its figures are known.
     """
     made = pool.compiled(request_of(program, target, flags=flags), versions)
     if _NEEDS_GPU in made.error and _AUTOTUNE not in flags:
         return compiled_again(program, target, {**flags, _AUTOTUNE: "0"}, pool, versions)
-    return replace(made, module=optimized_module(made, program.module.name))
+    if made.error and made.step != "compile":
+        return made
+    module = optimized_module(made, program.module.name)
+    if not made.error:
+        return replace(made, module=module)
+    shortage, needed = needed_memory(made)
+    made = replace(made, shortage=shortage, needed_bytes=needed)
+    total = None if module is None or not needed else figures(module).total_bytes
+    if not needed or total is None or abs(total - needed) > needed * _CODE_SHARE:
+        return made
+    return replace(made, module=module, step="", error="")
+
+
+_CODE_SHARE = 0.005
+"""Share of the bytes in a message of XLA that may be generated code, which is not in the texts."""
 
 
 # ---- without changes ---------------------------------------------------------------------------
@@ -603,7 +619,6 @@ def _row(base: Base, variant: Variant, again: Compilation | None = None) -> Reco
         predicted = figures(again.module)
     current = predicted or (base.figures if again is None else None)
     limit = None if target is None else target.memory_bytes
-    shortage, needed_bytes = ((), None) if shown is None else needed_memory(shown)
     fits = None
     if current is not None and current.total_bytes is not None and limit is not None:
         fits = current.total_bytes <= limit
@@ -634,10 +649,10 @@ def _row(base: Base, variant: Variant, again: Compilation | None = None) -> Reco
         dump=None if shown is None or shown.module is None else str(shown.dump),
         memory_limit=limit,
         memory_source="" if target is None else target.memory_source,
-        fits=False if shortage else fits,
+        fits=False if shown is not None and shown.shortage else fits,
         refusal=base.refusal if again is None else again.refusal,
-        shortage=shortage,
-        needed_bytes=needed_bytes,
+        shortage=() if shown is None else shown.shortage,
+        needed_bytes=None if shown is None else shown.needed_bytes,
         seconds=0.0 if shown is None else shown.seconds,
         base_versions={} if base.again is None else base.again.versions_for(base.target),
         base_seconds=0.0 if base.again is None else base.again.seconds,

@@ -457,17 +457,37 @@ def test_compile_ends_once_memory_is_known(
     assert [one.name for one in (cache / "compiles").iterdir()] == [whole.dump.parent.name]
 
 
+OUT_OF_MEMORY = (
+    "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory "
+    "required for HLO temporaries (25.74G) exceeds available HBM (15.75G). HLO module: jit_f. "
+    "See https://openxla.org/xla/errors/error_1000 for more details.\n"
+)
+
+
 def test_message_of_a_program_that_does_not_fit_is_read() -> None:
-    error = (
-        "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory "
-        "required for HLO temporaries (25.74G) exceeds available HBM (15.75G). HLO module: jit_f. "
-        "See https://openxla.org/xla/errors/error_1000 for more details.\n"
-    )
+    error = OUT_OF_MEMORY
     facts, needed = needed_memory(Compilation(dump=Path(), step="compile", error=error))
     assert dict(facts) == {"hbm HLO temporaries": "25.74G", "available": "15.75G"}
     assert needed is not None
     assert 25.74 <= needed / (1 << 30) < 25.75
     assert needed_memory(Compilation(dump=Path(), step="parse", error=error)) == ((), None)
+
+
+@pytest.mark.parametrize(("needed", "is_known"), [("152.80M", True), ("140.80M", False)])
+def test_program_that_does_not_fit_has_the_figures_of_its_dump(needed: str, is_known: bool) -> None:
+    folder = Path("sample_dumps/tpu/tp_mlp")
+    error = OUT_OF_MEMORY.replace("25.74G", needed)
+
+    class Refusing(Compiler):
+        def compiled(self, request: CompileRequest, versions: str = "") -> Compilation:
+            return Compilation(dump=folder, step="compile", error=error)
+
+    (module,) = hlo_lens.load(folder).modules
+    program = source_program(module)
+    assert program is not None
+    made = compiled_again(program, parse_target("v5e:2x4"), {}, Refusing(Means()))
+    assert made.needed_bytes is not None
+    assert (made.module is not None, made.refusal == "") == (is_known, is_known)
 
 
 def test_plugin_that_times_kernels_compiles_without_a_gpu() -> None:
