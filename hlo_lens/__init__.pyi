@@ -46,12 +46,7 @@ from hlo_lens.load import load as load
 from hlo_lens.load.jax import from_compiled as from_compiled, from_lowered as from_lowered
 from hlo_lens.load.module import Dump as Dump, ModuleDump as ModuleDump
 from hlo_lens.load.programs import modules_of as modules_of
-from hlo_lens.logs.buffer_statistics import BufferLog as BufferLog
-from hlo_lens.logs.log import (
-    LogText as LogText,
-    parse_buffer_log as parse_buffer_log,
-    parse_log as parse_log,
-)
+from hlo_lens.logs.log import LogText as LogText, parse_log as parse_log
 from hlo_lens.questions.check import check as check
 from hlo_lens.questions.check.checked import Checked as Checked
 from hlo_lens.questions.collectives import (

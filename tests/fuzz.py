@@ -253,9 +253,8 @@ TARGETS: Mapping[str, tuple[str, Target, int]] = {
         lambda data: hlo_lens.parse_memory_usage_report(data),
         10,
     ),
-    "log": ("log", lambda data: hlo_lens.parse_log(data), 5),
+    "log": ("log", lambda data: hlo_lens.parse_log(data), 10),
     "log-file": ("log", file_of("job.log"), 1),
-    "buffer-log": ("buffer-log", lambda data: hlo_lens.parse_buffer_log(data), 5),
     "call-trees": ("tree", call_trees, 25),
     "small": ("small", small_texts, 60),
     "stablehlo": ("stablehlo", lambda data: parse_stablehlo(data), 2),
@@ -378,15 +377,8 @@ def _folders() -> Iterator[bytes]:
 
 
 def _as_json(log: bytes) -> bytes:
-    """Return a log as a collector stores it: an entry for each line, and all in one."""
-    text = log.decode("utf-8", "replace")
-    entries = [json.dumps({"log": f"{line}\n", "stream": "stderr"}) for line in text.split("\n")]
-    return "\n".join((*entries, json.dumps({"message": text}))).encode()
-
-
-def _as_cell(log: bytes) -> bytes:
-    """Return a log in a cell of a table."""
-    return b"| 1 | " + log.replace(b"\n", b"<br>") + b" |\n"
+    """Return a log as a string of JSON."""
+    return json.dumps({"message": log.decode("utf-8", "replace")}).encode()
 
 
 def start_of(path: Path) -> bytes:
@@ -403,7 +395,6 @@ def seeds() -> Mapping[str, Sequence[bytes]]:
         "small": [line.encode() for line in SMALL.splitlines()],
         "stablehlo": [STABLEHLO.encode()],
         "budget": [BUDGET.encode()],
-        "buffer-log": [BUFFER_LOG.encode()],
         "folder": [*_folders()],
     }
     folder = SAMPLES / "cpu" / "tp_mlp"
@@ -412,7 +403,7 @@ def seeds() -> Mapping[str, Sequence[bytes]]:
     reports = sorted(SAMPLES.glob("*/*/*-memory-usage-report.txt"))
     found["memory-usage-report"] = [start_of(path) for path in reports]
     found["log"] = [start_of(path) for path in sorted((SAMPLES / "logs").glob("*.txt"))]
-    found["log"] += [form(one) for one in found["log"][:3] for form in (_as_json, _as_cell)]
+    found["log"] += [*map(_as_json, found["log"][:3]), BUFFER_LOG.encode()]
     found["tree"] = [b"f [1.5ms] at a.py:3\n+- g [1ms] at a.py:4\n|  `- h at b.py:5\n`- k\n"]
     found["proto"] = [gzip.decompress(next(folder.glob("*.hlo.pb.gz")).read_bytes())]
     found["snapshot"] = [json.dumps(hlo_lens.snapshot(WHOLE).to_dict(tool_version="1")).encode()]

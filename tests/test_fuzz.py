@@ -97,7 +97,6 @@ def test_strange_small_texts_give_a_result_or_an_error(line: str) -> None:
     [
         ("budget", "threshold = 0", f"threshold = {LONG}"),
         ("budget", "14.5GiB", LONG),
-        ("buffer-log", "    1.00MiB\n", "    1.00MiB (0.01%)\n"),
         ("stablehlo", "tensor<16x?xbf16>", "tensor<16x?0xbf16>"),
     ],
 )

@@ -39,7 +39,7 @@ from hlo_lens.text.dump_kinds import (
     split_file_name,
 )
 from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.log_prefixes import without_entries, without_leads, without_quotation
+from hlo_lens.text.log_prefixes import without_leads, without_quotation
 from hlo_lens.text.log_words import has_log_words
 from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 
@@ -389,7 +389,6 @@ def modules_of(
 
 def _texts(source: Source) -> list[Source]:
     """Return the texts of a source: without what loggers put before lines, one for each process."""
-    source = without_entries(source)
     if sniff(source.text) is DumpKind.OTHER:  # a log whose first lines have no prefix
         source = cut_log_prefixes(source) or without_quotation(source) or source
     return without_leads(source)

@@ -18,7 +18,6 @@ from hlo_lens.text.log_words import FAILED_ALLOCATION
 
 if TYPE_CHECKING:
     from hlo_lens.hlo.metadata import OpMetadata
-    from hlo_lens.text.errors import Gap
     from hlo_lens.text.source import Source
 
 
@@ -96,26 +95,6 @@ class BufferLogEntry:
     line: int = field(default=1, compare=False)
     repeats: tuple[int, ...] = field(default=(), compare=False)
     is_complete: bool = field(default=True, compare=False)
-
-
-@dataclass(kw_only=True)
-class BufferLog:
-    """All blocks of buffer statistics in a log.
-
-    Attributes:
-        entries: Blocks in the order of the text.
-        gaps: Lines inside the blocks that could not be read, in text order.
-        path: Name of the file.
-    """
-
-    entries: tuple[BufferLogEntry, ...] = ()
-    gaps: tuple[Gap, ...] = field(default=(), repr=False, compare=False)
-    path: str = field(default="<text>", compare=False)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all blocks are complete, as far as is known."""
-        return all(entry.is_complete for entry in self.entries)
 
 
 _LINE = MessageRule("buffer_line", "buffer_log")

@@ -47,13 +47,9 @@ class WarningKind(enum.Enum):
     SLOW_COMPILE = "slow compile"
     CONSTANT_FOLDING = "constant folding"
     LARGE_ARGUMENTS = "arguments exceed the limit"
-    SLOW_KERNEL = "slow kernel in autotuning"
-    WRONG_RESULT = "wrong result in autotuning"
-    OUTSIDE_WRITE = "write outside a buffer in autotuning"
-    INEXACT_TIMING = "inexact timing in autotuning"
 
 
-_ALARMS = (WarningKind.SLOW_COMPILE, WarningKind.CONSTANT_FOLDING, WarningKind.SLOW_KERNEL)
+_ALARMS = (WarningKind.SLOW_COMPILE, WarningKind.CONSTANT_FOLDING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +84,10 @@ class CompilerWarning:
         donated_shapes: Their shapes; None for a type that cannot be read.
         module: Name of the module that compiles slowly; None if it is not printed.
         platform: Its platform, as printed; empty if it is not.
-        subject: Algorithm, buffer or first wrong element, as printed; empty if it is not.
         duration_seconds: Duration of the operation; None while it goes on.
         limit_seconds: Time limit after which XLA warned; None if it is not printed.
         size_bytes: Bytes of the arguments; None for other kinds, or if not known.
         limit_bytes: Their limit.
-        differences: Number of printed wrong elements.
         reason: Reason as printed; empty if it is not.
         explanation: Address of JAX's explanation; empty if it is not printed.
         line: 1-based line of the file.
@@ -108,12 +102,10 @@ class CompilerWarning:
     donated_shapes: tuple[Shape | None, ...] = ()
     module: str | None = None
     platform: str = ""
-    subject: str = ""
     duration_seconds: float | None = None
     limit_seconds: float | None = None
     size_bytes: int | None = None
     limit_bytes: int | None = None
-    differences: int | None = None
     reason: str = ""
     explanation: str = ""
     line: int = field(default=1, compare=False)
@@ -133,14 +125,9 @@ _KINDS = {  # rule to the kind of its warnings
     "slow_compile": WarningKind.SLOW_COMPILE,
     "constant_folding": WarningKind.CONSTANT_FOLDING,
     "large_arguments": WarningKind.LARGE_ARGUMENTS,
-    "slow_algorithm": WarningKind.SLOW_KERNEL,
-    "wrong_result": WarningKind.WRONG_RESULT,
-    "outside_write": WarningKind.OUTSIDE_WRITE,
-    "redzone_mismatch": WarningKind.OUTSIDE_WRITE,
-    "inexact_timing": WarningKind.INEXACT_TIMING,
 }
 _RULES = {name: _rule(name) for name in _KINDS}
-_TOOK, _COMPILING, _DIFFERENCE = _rule("took"), _rule("compiling"), _rule("difference")
+_TOOK, _COMPILING = _rule("took"), _rule("compiling")
 _BEFORE = 400
 """Characters before a warning in which the words are looked for that precede it."""
 
@@ -168,15 +155,6 @@ def read_warning(source: Source, place: int) -> Found[CompilerWarning] | None:
         took, first = _precedes(_TOOK, "The operation took ", text, start)
         values["duration_seconds"] = seconds(took.get("DURATION", ""))
         start = start if name == "slow_compile" else first
-    if name == "wrong_result":
-        differences, start = _differences(text, place)
-        values["differences"] = len(differences) or None
-        if differences:
-            first_one = differences[-1]
-            values["subject"] = (
-                f"element {first_one['PLACE']} is {first_one['VALUE']}, "
-                f"expected {first_one['EXPECTED']}"
-            )
     return Found(CompilerWarning(**values), start, end)  # type: ignore[arg-type] # fields by name
 
 
@@ -187,21 +165,6 @@ def _precedes(rule: MessageRule, word: str, text: str, start: int) -> tuple[Fiel
     if found is None or text[found[1] : start].strip(" \t\n*"):
         return Fields(), start
     return found[0], place
-
-
-def _differences(text: str, place: int) -> tuple[list[Fields], int]:
-    """Return the wrong elements in the lines before an offset, last first, and their start."""
-    found: list[Fields] = []
-    start = text.rfind("\n", max(0, place - _BEFORE), place) + 1
-    while start:
-        before = text.rfind("\n", max(0, start - 1 - _BEFORE), start - 1) + 1
-        word = text.find("Difference at ", before, start)
-        difference = None if word < 0 else _DIFFERENCE.read(text, word)
-        if difference is None:
-            break
-        found.append(difference[0])
-        start = before
-    return found, start if found else place
 
 
 _TYPE = re.compile(r"[A-Za-z]\w*\(([^()\n]*)\)|[a-z]\w*(?:<[\w, ]*>)?\[[^\]\n]*\](?:\{[^}\n]*\})?")
@@ -233,13 +196,6 @@ def _values(name: str, fields: Fields) -> dict[str, object]:
             values["limit_seconds"] = seconds(fields["DURATION"])
         case "large_arguments":
             values |= {"size_bytes": int(fields["SIZE"]), "limit_bytes": int(fields["LIMIT"])}
-        case "slow_algorithm":
-            values["subject"] = fields["ALGORITHM"]
-        case "outside_write":
-            values["subject"] = f"{fields['BUFFER'].strip()} buffer"
-        case "redzone_mismatch":
-            place = f"{fields['ZONE']} redzone, offset {fields['OFFSET']}"
-            values["subject"] = f"{place} is {fields['VALUE']}, expected {fields['EXPECTED']}"
     return values
 
 
@@ -331,7 +287,6 @@ class LoggedWarning:
     limit_seconds: Annotated[float | None, "time limit after which XLA warned"]
     size_bytes: Annotated[int | None, Unit.BYTES, "bytes of the donated or of all arguments"]
     limit_bytes: Annotated[int | None, Unit.BYTES, "limit of the arguments"]
-    differences: Annotated[int | None, Unit.COUNT, "wrong elements that the log lists"]
     module: Annotated[str | None, "module of the dump"] = None
     stage: Annotated[str | None, "before or after optimizations"] = None
     instruction: Annotated[str | None, "instruction of the dump"] = None
@@ -375,7 +330,6 @@ def _logged(warning: CompilerWarning, times: int) -> LoggedWarning:
         limit_seconds=warning.limit_seconds,
         size_bytes=warning.size_bytes,
         limit_bytes=warning.limit_bytes,
-        differences=warning.differences,
         source=source_of(metadata),
         message=warning,
     )
@@ -385,6 +339,5 @@ def _about(warning: CompilerWarning) -> str | None:
     printed = warning.instruction
     if printed is not None:
         shape = "" if printed.shape is None else f" {printed.shape.to_text(layout=False)}"
-        subject = f", {warning.subject}" if warning.subject else ""
-        return f"{printed.name}{shape} {printed.opcode}{subject}"
-    return ", ".join(warning.donated) or warning.subject or warning.module
+        return f"{printed.name}{shape} {printed.opcode}"
+    return ", ".join(warning.donated) or warning.module

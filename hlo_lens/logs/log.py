@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hlo_lens.logs.buffer_statistics import BufferLog, read_buffer_statistics, read_stats
+from hlo_lens.logs.buffer_statistics import read_buffer_statistics, read_stats
 from hlo_lens.logs.compiler_warnings import read_warning, without_ended_alarms
 from hlo_lens.logs.messages import Found, Refusals, find_anchors
 from hlo_lens.logs.out_of_memory import (
@@ -18,7 +18,7 @@ from hlo_lens.logs.out_of_memory import (
 from hlo_lens.logs.shardings import read_shardings
 from hlo_lens.text import log_words
 from hlo_lens.text.errors import DumpSyntaxError, Gap
-from hlo_lens.text.log_prefixes import without_entries, without_escapes, without_leads
+from hlo_lens.text.log_prefixes import without_escapes, without_leads
 from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class LogText:
         warnings: Compiler warnings.
         stats: Printed results of ``memory_analysis()`` and ``cost_analysis()``.
         shardings: Meshes, shardings, types and drawings; None if there are none.
-        buffers: Buffer statistics and peak buffers; None if there are none.
+        buffers: Blocks of buffer statistics and peak buffers.
         understood_lines: Number of lines in these messages.
         dump_lines: Number of lines in dumps, which are reported separately.
         gaps: Lines in messages that could not be read, in text order.
@@ -69,7 +69,7 @@ class LogText:
     warnings: tuple[CompilerWarning, ...] = ()
     stats: tuple[PrintedStats, ...] = ()
     shardings: ShardingLog | None = None
-    buffers: BufferLog | None = None
+    buffers: tuple[BufferLogEntry, ...] = ()
     understood_lines: int = 0
     dump_lines: int = 0
     gaps: tuple[Gap, ...] = field(default=(), repr=False, compare=False)
@@ -77,18 +77,12 @@ class LogText:
     @property
     def has_memory(self) -> bool:
         """Whether there is a message about memory."""
-        messages = (self.compile_ooms, self.failures, self.allocators, self.limits)
-        return any(messages) or self.buffers is not None
+        return any((self.compile_ooms, self.failures, self.allocators, self.limits, self.buffers))
 
     @property
     def is_empty(self) -> bool:
         """Whether there is no message."""
         return not (self.has_memory or self.warnings or self.stats or self.shardings)
-
-    @property
-    def buffer_entries(self) -> tuple[BufferLogEntry, ...]:
-        """Blocks of buffer statistics."""
-        return () if self.buffers is None else self.buffers.entries
 
     @property
     def passed_lines(self) -> int:
@@ -123,9 +117,8 @@ def parse_log(
         source = text
     else:
         source = clean(decode(text) if isinstance(text, bytes) else text, path)
-    entries = without_entries(source)
-    if entries is not source or not source.cuts.offsets:
-        source = cut_log_prefixes(entries) or entries
+    if not source.cuts.offsets:
+        source = cut_log_prefixes(source) or source
         bare = without_leads(source)
         source = bare[0] if len(bare) == 1 else source
     log = _read(without_escapes(source))
@@ -138,26 +131,6 @@ def parse_log(
     if strict and log.gaps:
         raise log.gaps[0].as_error()
     return log
-
-
-def parse_buffer_log(
-    text: str | bytes | Source, *, strict: bool = False, path: str = "<text>"
-) -> BufferLog:
-    """Return all blocks of buffer statistics in a log, in the order of the text.
-
-    Args:
-        text: A log, or the text of an exception.
-        strict: Raise at the first gap.
-        path: Name of the text for messages; a source has its own.
-
-    Raises:
-        DumpSyntaxError: If there is no such block, or, when strict, at the first gap.
-    """
-    log = parse_log(text, strict=strict, path=path, may_be_empty=True)
-    if log.buffers is None:
-        message = "expected 'BufferAssignment stats:' or 'Peak buffers:', found nothing"
-        raise DumpSyntaxError(message, path=log.path)
-    return log.buffers
 
 
 def _read(source: Source) -> LogText:
@@ -197,11 +170,8 @@ def _read(source: Source) -> LogText:
         limits=tuple(read(log_words.REMATERIALIZATION_LIMIT, read_limit)),
         warnings=tuple(read(log_words.WARNINGS, read_warning)),
         stats=tuple(read(log_words.STATS, read_stats)),
+        buffers=tuple(read(log_words.BUFFERS, read_buffer_statistics)),
     )
-    before = len(gaps)
-    entries = tuple(read(log_words.BUFFERS, read_buffer_statistics))
-    if entries:
-        log.buffers = BufferLog(entries=entries, gaps=tuple(gaps[before:]), path=source.path)
     log.shardings = read_shardings(source, spans)
     if log.shardings is not None:
         gaps += log.shardings.gaps
@@ -247,7 +217,7 @@ def without_repeats(log: LogText) -> LogText:
         compile_ooms=_refused_programs(log.compile_ooms),
         failures=_failed_allocations(log.failures),
         warnings=without_ended_alarms(log.warnings),
-        buffers=None if log.buffers is None else _buffer_statistics(log.buffers),
+        buffers=_buffer_statistics(log.buffers),
     )
 
 
@@ -318,13 +288,13 @@ def _refused_programs(messages: Sequence[CompileOutOfMemory]) -> tuple[CompileOu
     )
 
 
-def _buffer_statistics(log: BufferLog) -> BufferLog:
+def _buffer_statistics(entries: Sequence[BufferLogEntry]) -> tuple[BufferLogEntry, ...]:
     kept: list[BufferLogEntry] = []
-    for entry in log.entries:
+    for entry in entries:
         for k in range(max(0, len(kept) - _LATEST), len(kept)):
             if kept[k] == entry:
                 kept[k] = replace(kept[k], repeats=(*kept[k].repeats, entry.line))
                 break
         else:
             kept.append(entry)
-    return replace(log, entries=tuple(kept))
+    return tuple(kept)

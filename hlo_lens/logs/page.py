@@ -80,7 +80,7 @@ def log_sections(
     if MEMORY in parts:
         yield from _refusal_sections(name, log, dump)
         yield from _runtime_sections(name, log, has_dump=dump is not None)
-        for place, entry in _numbered(log.buffer_entries):
+        for place, entry in _numbered(log.buffers):
             yield _buffer_section(name, place, entry)
         for place, stats in _numbered(log.stats):
             yield _stats_section(f"{name}: {stats.kind.value}{place}", stats)
@@ -110,7 +110,7 @@ def log_object(log: LogText, dump: DumpFacts | None = None) -> Mapping[str, obje
         "rematerialization_limits": _json(log.limits),
         "buffer_statistics": [
             {**_object(one), "groups": peak_buffer_groups(one.peak_buffers).objects()}
-            for one in log.buffer_entries
+            for one in log.buffers
         ],
         "warnings": warnings.objects(),
         "compiled_stats": [
@@ -322,7 +322,7 @@ def _contents(log: LogText) -> Iterator[str]:
         (len(log.limits), "limit of rematerialization", "limits of rematerialization"),
         (len(log.warnings), "compiler warning", "compiler warnings"),
         (len(log.stats), "print of a compiled program", "prints of compiled programs"),
-        (len(log.buffer_entries), "block of buffer statistics", "blocks of buffer statistics"),
+        (len(log.buffers), "block of buffer statistics", "blocks of buffer statistics"),
         (len(values), "sharding, mesh or type", "shardings, meshes and types"),
         (len(boxes), "drawing", "drawings"),
     ):
@@ -719,7 +719,7 @@ def _cost_facts(stats: PrintedStats) -> Iterator[tuple[str, str]]:
 
 # ---- warnings ----------------------------------------------------------------------------------
 
-_FIGURES = ("size_bytes", "limit_bytes", "seconds", "limit_seconds", "differences")
+_FIGURES = ("size_bytes", "limit_bytes", "seconds", "limit_seconds")
 _WARNING_NOTES = {
     WarningKind.FULL_REMATERIALIZATION: (
         "full rematerialization: every device gathers the whole value, then keeps its part; a "
@@ -728,17 +728,6 @@ _WARNING_NOTES = {
     WarningKind.LARGE_ARGUMENTS: (
         "arguments exceed the limit: arguments and outputs alone are larger than the memory "
         "that XLA's scheduler plans with"
-    ),
-    WarningKind.WRONG_RESULT: (
-        "wrong result in autotuning: a candidate kernel differs from the reference; XLA does "
-        "not use it, a loss of precision or a bug in the kernel are likely"
-    ),
-    WarningKind.OUTSIDE_WRITE: (
-        "write outside a buffer in autotuning: XLA does not use the kernel; other kernels that "
-        "were timed after it may have wrong data"
-    ),
-    WarningKind.INEXACT_TIMING: (
-        "inexact timing in autotuning: XLA may have chosen a slower kernel than the best"
     ),
 }
 

@@ -226,73 +226,24 @@ def without_quotation(source: Source) -> Source | None:
     return _without(source, spans)
 
 
-# ---- entries of collectors ---------------------------------------------------------------------
-
-_ENTRY = lazy_pattern(
-    r"^[ \t]*\{[^\n]{0,4096}?\"(?:log|message|msg|MESSAGE|textPayload|text|event|line|body)\""
-    r"[ ]?:[ ]?\"(?P<value>(?:[^\"\\\n]|\\.)*+)\"[^\n]*+(?<=[}, \t])$",
-    re.MULTILINE,
-)
-_ENTRY_ESCAPE = lazy_pattern(r"\\(?:(?P<character>[\"/t])|u00(?P<code>[2-7][0-9a-fA-F]))")
-_LAST_END = lazy_pattern(r"(?:\\[nr])+\Z")
-_JUDGED = 1 << 16
-"""Characters of a text that decide whether its lines are entries."""
-
-_FEWEST_ENTRIES = 3
-
-
-def without_entries(source: Source) -> Source:
-    """Return the text of the entries of a collector; the text itself if it has no entries."""
-    head = source.text[:_JUDGED]
-    if '":' not in head and '" :' not in head:
-        return source
-    lines = sum(1 for line in head.split("\n") if line.strip())
-    if max(_FEWEST_ENTRIES, lines // 2) > sum(1 for _ in _ENTRY.finditer(head)):
-        return source
-
-    def spans() -> Iterator[tuple[int, int, str]]:
-        for entry in _ENTRY.finditer(source.text):
-            start = entry.start("value")
-            stop = start + len(_LAST_END.sub("", entry["value"]))
-            yield entry.start(), start, ""
-            yield from _unescaped(_ENTRY_ESCAPE, source.text, start, stop)
-            yield stop, entry.end(), ""
-
-    text, cuts = replace_spans(spans(), source.text, source.cuts)
-    return replace(source, text=text, cuts=cuts)
-
-
-def _unescaped(
-    pattern: re.Pattern[str], text: str, start: int, stop: int
-) -> Iterator[tuple[int, int, str]]:
-    """Yield the spans of escapes, and the character of each."""
-    for match in pattern.finditer(text, start, stop):
-        code, character = match["code"], match["character"]
-        yield *match.span(), chr(int(code, 16)) if code else " " if character == "t" else character
-
-
 # ---- messages in strings -----------------------------------------------------------------------
 
 _LONGEST_TEXT = 1 << 24
 """Characters of a text in which messages in strings are looked for."""
 
 _FEWEST_BREAKS = 2
-_LINE = lazy_pattern(r"[^\n]*(?:\\n|<br)[^\n]*")
-_BREAK = lazy_pattern(r"\\+n|<br[ ]*/?>")
-_END = lazy_pattern(r"\\+n|`?<br[ ]*/?>`?|['`](?=[)\]}, |]{0,8}$)")
-_STRING_ESCAPE = lazy_pattern(
-    rf"(?P<end>{_END.pattern})|(?P<gone>\\+r)|\\+(?P<character>[\"'/t])"
+_LINE = lazy_pattern(r"[^\n]*\\n[^\n]*")
+_ESCAPE = lazy_pattern(
+    r"(?P<end>\\+n|['`](?=[)\]}, |]{0,8}$))|(?P<gone>\\+r)|\\+(?P<character>[\"'/t])"
     r"|\\+u00(?P<code>[2-7][0-9a-fA-F])|(?P<quote>\")"
 )
 _JSON = lazy_pattern(r"\s*[\[{\"]|[^\n]{0,200}?\"\s*:\s*\"")
 
 
 def without_escapes(source: Source) -> Source:
-    """Return the text with the lines in strings and cells as lines; itself if it has none."""
+    """Return the text with the lines in strings as lines; itself if it has none."""
     text = source.text
-    if len(text) > _LONGEST_TEXT or ("\\n" not in text and "<br" not in text):
-        return source
-    if not has_log_words(text):
+    if len(text) > _LONGEST_TEXT or "\\n" not in text or not has_log_words(text):
         return source
     spans = [span for line in _LINE.finditer(text) for span in _string_spans(line[0], line.start())]
     if not spans:
@@ -308,18 +259,18 @@ def without_escapes(source: Source) -> Source:
 
 def _string_spans(line: str, offset: int) -> Iterator[tuple[int, int, str]]:
     """Yield the spans of a line to replace, and what replaces each."""
-    if len(_BREAK.findall(line)) < _FEWEST_BREAKS or not has_log_words(line):
+    if line.count("\\n") < _FEWEST_BREAKS or not has_log_words(line):
         return
-    is_json = "\\n" in line and _JSON.match(line) is not None
-    for match in _STRING_ESCAPE.finditer(line):
+    is_json = _JSON.match(line) is not None
+    for match in _ESCAPE.finditer(line):
         kind, character = match.lastgroup, match["character"]
         if kind == "end" or (kind == "quote" and is_json):
             replacement = "\n"  # a quote may delimit the string
         elif kind == "code":
             replacement = chr(int(match["code"], 16))
-        elif kind == "gone":
-            replacement = ""
         else:
-            replacement = " " if character == "t" else character or match[0]
+            replacement = (
+                "" if kind == "gone" else " " if character == "t" else character or match[0]
+            )
         if replacement != match[0]:
             yield offset + match.start(), offset + match.end(), replacement

@@ -160,8 +160,7 @@ STATS = "BufferAssignment stats:\n parameter allocation: 1.00GiB\n total allocat
 
 def test_buffer_statistics_printed_twice_are_one() -> None:
     log = without_repeats(parse_log(f"{STATS}\nTraceback\n{STATS}"))
-    assert log.buffers is not None
-    assert [(entry.line, entry.repeats) for entry in log.buffers.entries] == [(1, (6,))]
+    assert [(entry.line, entry.repeats) for entry in log.buffers] == [(1, (6,))]
 
 
 SENTENCE = (

@@ -136,22 +136,12 @@ MaxInUse:                          512
 MaxAllocSize:                      256
 LargestFreeBlock:                  512
 """
-CELL = STATE.strip().replace("\n", "<br>")
-BACKTICKS = STATE.strip().replace("\n", "`<br />`")
 FORMS = {
     "a string of JSON": (json.dumps({"ts": "x", "message": STATE, "level": "error"}), 1),
     "JSON in JSON": (json.dumps({"log": json.dumps({"m": STATE})}), 1),
     "a list of JSON": ("x " + json.dumps(["a", STATE]), 1),
     "repr of an exception": (f"XlaRuntimeError({STATE!r})", 1),
     "bytes": (f"stderr: b{STATE!r}", 1),
-    "a cell": (f"| step | message |\n|---|---|\n| 1 | {CELL} |\n| 2 | ok |", 3),
-    "a cell of code": (f"| step | message |\n|---|---|\n| 1 | `{BACKTICKS}` |", 3),
-    "entries of a collector": (
-        "\n".join(
-            json.dumps({"log": f"{line}\n", "stream": "stderr"}) for line in STATE.splitlines()
-        ),
-        1,
-    ),
 }
 
 
@@ -179,7 +169,6 @@ def test_lines_and_columns_are_those_of_the_file() -> None:
 def test_other_lines_stay_as_they_are() -> None:
     for text in (
         'path = "C:\\new\\name"\n',
-        "a <br> b <br> c\n",
         "Out of memory allocating 5 bytes",
     ):
         assert without_escapes(Source(text)).text == text
