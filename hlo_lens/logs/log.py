@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hlo_lens.logs.buffer_statistics import read_buffer_statistics, read_stats
-from hlo_lens.logs.compiler_warnings import read_warning, without_ended_alarms
+from hlo_lens.logs.compiler_output import (
+    read_buffer_statistics,
+    read_stats,
+    read_warning,
+    without_ended_alarms,
+)
 from hlo_lens.logs.messages import Found, Refusals, find_anchors
 from hlo_lens.logs.out_of_memory import (
     read_allocator,
@@ -27,8 +31,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from hlo_lens.buffers.memory_usage import HumanSize
-    from hlo_lens.logs.buffer_statistics import BufferLogEntry, PrintedStats
-    from hlo_lens.logs.compiler_warnings import CompilerWarning
+    from hlo_lens.logs.compiler_output import BufferLogEntry, CompilerWarning, PrintedStats
     from hlo_lens.logs.out_of_memory import (
         AllocatorState,
         CompileOutOfMemory,

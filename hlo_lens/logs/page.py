@@ -10,13 +10,22 @@ from dataclasses import astuple, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hlo_lens.buffers.memory_usage import HumanSize
-from hlo_lens.logs.buffer_statistics import PrintKind
-from hlo_lens.logs.compiler_warnings import LoggedWarnings, WarningKind, logged_warnings
-from hlo_lens.logs.jax_values import axes_of
+from hlo_lens.logs.compiler_output import (
+    LoggedWarnings,
+    PrintKind,
+    WarningKind,
+    logged_warnings,
+    peak_buffer_groups,
+)
 from hlo_lens.logs.log import without_repeats
 from hlo_lens.logs.out_of_memory import (
     Bounds,
+    DumpShortage,
+    MemoryGroup,
+    MemoryShortage,
     difference,
+    memory_shortage,
+    missing_bytes,
     size_bounds,
     sum_bounds,
 )
@@ -29,14 +38,7 @@ from hlo_lens.logs.sharding_facts import (
     logged_arrays,
     sharding_trail,
 )
-from hlo_lens.logs.shortage import (
-    DumpShortage,
-    MemoryGroup,
-    MemoryShortage,
-    memory_shortage,
-    missing_bytes,
-    peak_buffer_groups,
-)
+from hlo_lens.logs.shardings import axes_of
 from hlo_lens.render.result import Cell, Column, Result, Row, Unit, columns_of
 from hlo_lens.render.table import Section, Table, filled, table_of
 from hlo_lens.text.units import flops_text, format_bytes, format_count, listed, plural
@@ -46,7 +48,7 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from hlo_lens.logs.buffer_statistics import BufferLogEntry, PrintedStats
+    from hlo_lens.logs.compiler_output import BufferLogEntry, PrintedStats
     from hlo_lens.logs.log import LogText
     from hlo_lens.logs.out_of_memory import AllocatorState, CompileOutOfMemory, FailedAllocation
     from hlo_lens.logs.sharding_facts import DrawnShardings, LoggedArrays, ShardingTrail

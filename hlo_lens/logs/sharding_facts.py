@@ -16,7 +16,7 @@ import re
 from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
-from hlo_lens.logs.jax_values import JaxMesh, JaxValue, axes_of
+from hlo_lens.logs.shardings import JaxMesh, JaxValue
 from hlo_lens.render.result import Records, Unit
 from hlo_lens.shapes.mesh import Mesh, TileAssignment
 from hlo_lens.shapes.named_sharding import ShardingKind, partition_spec_text
@@ -24,7 +24,7 @@ from hlo_lens.shapes.sharding import HloSharding
 from hlo_lens.text.errors import HloLensError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from hlo_lens.logs.shardings import ShardingBoxes, ShardingLog
     from hlo_lens.shapes.shape import Shape
@@ -399,28 +399,27 @@ class DrawnShardings(Records[DrawnSharding]):
 def drawn_shardings(log: ShardingLog) -> DrawnShardings:
     """Return the sharding of each drawing, and the shardings of the log that agree with it.
 
-    A partition spec without a mesh is over the only mesh of the log; without any mesh in the log,
-    over one with the sizes of the drawing.
+    A partition spec without a mesh is over the only mesh of the log.
     """
     meshes = {value.mesh.mesh: value.mesh for value in log.values if value.mesh is not None}
     only = next(iter(meshes.values())) if len(meshes) == 1 else None
-    named = [
+    placed = (
         replace(value, mesh=only) if value.kind == "PartitionSpec" else value
         for value in log.values
-        if value.sharding(2) is not None or (len(meshes) <= 1 and value.kind == "PartitionSpec")
-    ]
+    )
+    named = [value for value in placed if value.sharding(2) is not None]
     return DrawnShardings(drawings=tuple(_drawn(one, named, meshes) for one in log.boxes))
 
 
 def _drawn(
-    boxes: ShardingBoxes, named: Sequence[JaxValue], meshes: Mapping[Mesh, JaxMesh]
+    boxes: ShardingBoxes, named: Sequence[JaxValue], meshes: Collection[Mesh]
 ) -> DrawnSharding:
     # one row of boxes is a value of one dimension, or one of two that is cut along the second
     drawn = {rank: drawn_sharding(boxes, rank) for rank in ((2, 1) if boxes.rows == 1 else (2,))}
     agreeing: list[JaxValue] = []
     ranks: set[int] = set()
     for value in named:
-        fitting = [rank for rank, one in drawn.items() if one and _agrees(value, rank, boxes, one)]
+        fitting = [rank for rank, one in drawn.items() if one and _agrees(value, rank, one)]
         agreeing += [value] if fitting else []
         ranks.update(fitting[:1])
     sharding = drawn[1 if ranks == {1} else 2]
@@ -449,21 +448,11 @@ def _drawn(
     )
 
 
-def _agrees(value: JaxValue, rank: int, boxes: ShardingBoxes, drawn: HloSharding) -> bool:
-    """Whether a sharding of a value of a rank gives every device the tile in the drawing.
-
-    A spec over no mesh does if single axes divide the dimensions that the drawing divides; a
-    drawing of one device says nothing of it.
-    """
+def _agrees(value: JaxValue, rank: int, drawn: HloSharding) -> bool:
+    """Whether a sharding of a value of a rank gives every device the tile in the drawing."""
     entries = () if value.spec is None else value.spec.entries
     if len(entries) > rank or (value.shape is not None and value.shape.rank != rank):
         return False
-    if value.kind == "PartitionSpec" and value.mesh is None:
-        counts = (boxes.rows, boxes.columns)[2 - rank :]
-        axes = [axes_of(entry) for entry in (*entries, *[None] * (rank - len(entries)))]
-        names = [name for own in axes for name in own]
-        is_cut_so = all(len(own) == (n > 1) for own, n in zip(axes, counts, strict=True))
-        return is_cut_so and len(set(names)) == len(names) and len(set(drawn.devices())) != 1
     sharding = value.sharding(rank)
     return sharding is not None and len(sharding.tile_counts) <= rank and sharding.equivalent(drawn)
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from hlo_lens.buffers.memory_usage import HumanSize
-from hlo_lens.logs.buffer_statistics import PrintKind
+from hlo_lens.logs.compiler_output import PrintKind
 from hlo_lens.logs.log import parse_log
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from tests import corpus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hlo_lens.logs.compiler_warnings import (
+from hlo_lens.logs.compiler_output import (
     CompilerWarning,
     WarningKind,
     logged_warnings,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.logs.jax_values import CodeError, parse_value
 from hlo_lens.logs.log import parse_log
 from hlo_lens.logs.sharding_facts import (
     drawn_sharding,
@@ -15,14 +14,14 @@ from hlo_lens.logs.sharding_facts import (
     logged_arrays,
     sharding_trail,
 )
+from hlo_lens.logs.shardings import CodeError, parse_value
 from hlo_lens.text.errors import DumpSyntaxError
 from tests import corpus
 from tests.timing import cpu_seconds
 
 if TYPE_CHECKING:
-    from hlo_lens.logs.jax_values import JaxValue
     from hlo_lens.logs.sharding_facts import DrawnSharding
-    from hlo_lens.logs.shardings import ShardingLog
+    from hlo_lens.logs.shardings import JaxValue, ShardingLog
 
 SAMPLE = corpus.SAMPLES / "logs" / "custom_partitioning_jax_0_6_2.txt"
 
@@ -44,11 +43,6 @@ def one(text: str) -> JaxValue:
 MESHES = {
     "0.4": ("Mesh('x': 4, 'y': 2)", ()),
     "0.6": ("Mesh('x': 4, 'y': 2, axis_types=(Auto, Explicit))", ("Auto", "Explicit")),
-    "repr 0.4": (
-        "Mesh(device_ids=array([[0, 1],\n       [2, 3],\n       [4, 5],\n       [6, 7]]), "
-        "axis_names=('x', 'y'))",
-        (),
-    ),
     "repr 0.10": (
         "Mesh(axis_sizes=(4, 2), axis_names=('x', 'y'), axis_types=(Auto, Manual))",
         ("Auto", "Manual"),
@@ -72,16 +66,6 @@ def test_meshes_of_all_versions_are_read(text: str, types: tuple[str, ...]) -> N
     assert (mesh.mesh.axis_names, mesh.mesh.axis_sizes) == (("x", "y"), (4, 2))
     assert mesh.axis_types == types
     assert mesh.mesh.device_ids == tuple(range(8))
-
-
-def test_devices_of_a_mesh_in_another_order_are_kept() -> None:
-    value = one(
-        "NamedSharding(mesh=Mesh(device_ids=array([[3, 2], [1, 0]]), axis_names=('a', 'b')), "
-        "spec=P('b',))"
-    )
-    sharding = value.sharding(1)
-    assert sharding is not None
-    assert [sharding.tile_of(device) for device in range(4)] == [(1,), (0,), (1,), (0,)]
 
 
 SPECS = {
@@ -401,7 +385,7 @@ def test_ids_of_devices_below_a_mesh_are_its_own(head: str, table: str) -> None:
     value = only_mesh(head + table + "[[9 9 9]]\n")
     assert value.mesh is not None
     assert value.mesh.mesh.device_ids == (0, 2, 4, 1, 3, 5)
-    assert value.mesh.text == "x=2, y=3 [0,2,4,1,3,5]"
+    assert value.mesh.text == "x=2, y=3 [0, 2, 4, 1, 3, 5]"
     log = parse_log(SPEC + head + table + "end\n")
     assert log.understood_lines == 1 + (head + table).count("\n")
 
@@ -423,13 +407,6 @@ def test_other_arrays_are_not_the_ids_of_a_mesh(table: str) -> None:
     assert value.mesh.mesh.device_ids == (0, 1, 2, 3, 4, 5)
 
 
-def test_long_lists_of_devices_are_shortened() -> None:
-    ids = " ".join(map(str, reversed(range(20))))
-    value = only_mesh(f"Mesh('x': 20)\ndevices: [{ids}]\n")
-    assert value.mesh is not None
-    assert value.mesh.text == ("x=20 [19,18,17,16,15,14,13,12,11,10,9,8,7,6,5,4,... 20 in all]")
-
-
 # ---- agreement of drawings ---------------------------------------------------------------------
 
 ROW = "┌───────┬───────┐\n│ CPU 0 │ CPU 1 │\n└───────┴───────┘\n"
@@ -441,7 +418,6 @@ GRID = """\
 │ CPU 1 │ CPU 3 │
 └───────┴───────┘
 """
-SHARED_ROW = "┌─────────┬─────────┐\n│ CPU 0,1 │ CPU 2,3 │\n└─────────┴─────────┘\n"
 MESH = "Mesh('a': 2)"
 
 
@@ -481,27 +457,6 @@ def test_spec_without_a_mesh_is_over_the_only_mesh() -> None:
     assert drawn(f"{mesh}a P('y', 'x')\n{GRID}").sharding_text == "P('y', 'x') over x=2, y=2"
     assert drawn(f"{mesh}a P('x', 'y')\n{GRID}").agreeing == ()
     assert drawn(f"{mesh}Mesh('x': 4)\na P('y', 'x')\n{GRID}").agreeing == ()
-
-
-@pytest.mark.parametrize(
-    ("spec", "boxes", "agrees"),
-    [
-        ("P('a')", ROW, True),
-        ("P('a')", COLUMN, True),
-        ("P('a', None)", ROW, False),
-        ("P('a', 'b')", ROW, False),
-        ("P('b', 'a')", GRID, True),
-        ("P('a')", GRID, False),
-        ("P('a')", SHARED_ROW, True),
-        ("P('a')", "┌───────┐\n│ CPU 0 │\n└───────┘\n", False),
-    ],
-)
-def test_spec_without_any_mesh_has_the_sizes_of_the_drawing(
-    spec: str, boxes: str, agrees: bool
-) -> None:
-    drawing = drawn(f"s = NamedSharding(mesh, PartitionSpec{spec[1:]})\n{boxes}")
-    assert bool(drawing.agreeing) == agrees
-    assert drawing.spec is None
 
 
 @pytest.mark.parametrize("lead", ["# ", "> ", "    ", "> > ", "// "])
@@ -570,16 +525,9 @@ def test_hostile_text_costs_no_more_than_its_length(text: str) -> None:
     assert cpu_seconds(lambda: shardings(f"{text}\nMesh('x': 4)\n")) < 4
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "NamedSharding(mesh={'dev': 8}, partition_spec=PartitionSpec(('dev',),))",
-        "NamedSharding(mesh={'dev': 8}, spec=PartitionSpec(('dev',)))",
-    ],
-)
-def test_a_mesh_may_be_a_dictionary(text: str) -> None:
+def test_a_mesh_may_be_a_dictionary() -> None:
+    text = "NamedSharding(mesh={'dev': 8}, partition_spec=PartitionSpec(('dev',),))"
     (value,) = shardings(text).values
-    assert value.kind == "NamedSharding"
     assert value.mesh is not None
     assert value.mesh.mesh.axis_sizes == (8,)
     assert value.spec is not None
@@ -590,7 +538,6 @@ def test_a_mesh_may_be_a_dictionary(text: str) -> None:
     ("before", "label"),
     [
         ("params/Dense_0/kernel: ", "params/Dense_0/kernel"),
-        ("ValueError: One of pjit outputs with pytree key path result was given ", "result"),
         ("AttributeError: the sharding is ", ""),
         ("Please note that the compiler has now chosen for this array ", ""),
     ],

@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens.buffers.memory_usage import HumanSize
-from hlo_lens.logs.buffer_statistics import PeakBuffer
+from hlo_lens.logs.compiler_output import PeakBuffer, peak_buffer_groups
 from hlo_lens.logs.log import parse_log, without_repeats
-from hlo_lens.logs.out_of_memory import CompileOutOfMemory, MemoryPart, ProgramAllocation
-from hlo_lens.logs.page import log_sections
-from hlo_lens.logs.shortage import (
+from hlo_lens.logs.out_of_memory import (
+    CompileOutOfMemory,
     MemoryGroup,
+    MemoryPart,
+    ProgramAllocation,
     memory_shortage,
     missing_bytes,
-    peak_buffer_groups,
     shortage_of,
 )
+from hlo_lens.logs.page import log_sections
 
 GIB = 1 << 30
 

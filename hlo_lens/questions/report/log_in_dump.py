@@ -5,7 +5,7 @@ numbers; the dump that the failed compile leaves has the rest. A module matches 
 the name in it (or the message has none), and if its allocations in the default memory space
 (arguments and outputs, shared memory counted once, and temporaries; until 2025 without outputs) are
 the number of the message. If they are not, the result says so: the dump may be of another compile.
-Groups are those of `hlo_lens.logs.shortage`, with exact bytes.
+Groups are those of `hlo_lens.logs.out_of_memory`, with exact bytes.
 
 **Warnings** name instructions from the middle of compilation: the partitioner has renamed them,
 divided their shapes and sometimes moved the metadata of one to another. The framework's operation
@@ -20,16 +20,16 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.logs.compiler_warnings import LoggedWarning, LoggedWarnings, logged_warnings
+from hlo_lens.logs.compiler_output import LoggedWarning, LoggedWarnings, logged_warnings
 from hlo_lens.logs.log import without_repeats
-from hlo_lens.logs.out_of_memory import sum_bounds
-from hlo_lens.logs.page import DumpFacts
-from hlo_lens.logs.shortage import (
+from hlo_lens.logs.out_of_memory import (
     DumpShortage,
     MemoryGroup,
     missing_bytes,
     shortage_of,
+    sum_bounds,
 )
+from hlo_lens.logs.page import DumpFacts
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.sharding.savings import DonationStatus, sharding_results
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.logs.compiler_warnings import CompilerWarning, PrintedInstruction
+    from hlo_lens.logs.compiler_output import CompilerWarning, PrintedInstruction
     from hlo_lens.logs.log import LogText
     from hlo_lens.logs.out_of_memory import CompileOutOfMemory
     from hlo_lens.questions.memory.peak import LiveValue, PeakMemory

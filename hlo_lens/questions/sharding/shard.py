@@ -525,7 +525,7 @@ def _shardy(text: str, mesh: Mesh | None) -> HloSharding:
 
 def _jax(text: str, given: Mesh | None, rank: int) -> tuple[HloSharding, Mesh | None]:
     """Return the sharding that JAX prints, and its mesh."""
-    from hlo_lens.logs.jax_values import CodeError, parse_value
+    from hlo_lens.logs.shardings import CodeError, parse_value
 
     try:
         value = parse_value(text)

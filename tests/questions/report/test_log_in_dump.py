@@ -18,7 +18,7 @@ from tests import corpus
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hlo_lens.logs.compiler_warnings import LoggedWarning
+    from hlo_lens.logs.compiler_output import LoggedWarning
 
 FOLDER = corpus.SAMPLES / "tpu" / "wasteful"
 NEW = (
