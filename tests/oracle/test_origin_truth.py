@@ -13,7 +13,8 @@ from hlo_lens.load import load
 from hlo_lens.program.origins import Basis
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.collectives.collective import collectives
-from hlo_lens.questions.memory.grouping import UNATTRIBUTED, peak_by_source
+from hlo_lens.questions.memory.peak import UNATTRIBUTED
+from hlo_lens.questions.memory.results import peak_by_source
 from tests import corpus
 
 if TYPE_CHECKING:

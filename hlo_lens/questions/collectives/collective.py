@@ -31,7 +31,6 @@ from hlo_lens.program.runs import CallCounts, SumBounds, SumPart, bounded_sum, c
 from hlo_lens.program.signature import moved_arguments
 from hlo_lens.program.summary import instruction_table
 from hlo_lens.program.trip_counts import TripCounts
-from hlo_lens.questions.collectives.data_movement import DataMovement, data_movement
 from hlo_lens.questions.collectives.operations import (
     CUSTOM_CALL,
     CollectiveDevices,
@@ -39,6 +38,7 @@ from hlo_lens.questions.collectives.operations import (
     collective_ops,
     read_collectives,
     whole_operations,
+    with_rings_joined,
 )
 from hlo_lens.questions.collectives.origin import (
     CollectiveOrigin,
@@ -46,16 +46,17 @@ from hlo_lens.questions.collectives.origin import (
     Member,
     shares,
 )
-from hlo_lens.questions.collectives.rings import with_rings_joined
 from hlo_lens.questions.collectives.transfer import (
     EXPOSED,
     NOTHING,
     RAGGED,
     TRANSFERS,
     UNKNOWN,
+    DataMovement,
     Moved,
     Overlap,
     Transfer,
+    data_movement,
     is_payload_at_most,
     moved_by_groups,
     moved_by_pairs,

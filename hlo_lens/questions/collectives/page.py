@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.collectives.data_movement import DataMovement, HostCopy
     from hlo_lens.questions.collectives.explanation import Why
     from hlo_lens.questions.collectives.loop_levels import CollectiveGroup, LoopLevel, Loops
+    from hlo_lens.questions.collectives.transfer import DataMovement, HostCopy
     from hlo_lens.render.result import Row
 
 

@@ -14,10 +14,20 @@ from hlo_lens.program.pages import (
     with_marks,
 )
 from hlo_lens.program.summary import cut_facts, no_hlo_text
-from hlo_lens.questions.memory.grouping import memory_by, memory_tree, peak_by
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.questions.memory.peak import instructions_by_name, loop_path
-from hlo_lens.questions.memory.results import WRITERS, at_instant, memory_results, not_known_text
+from hlo_lens.questions.memory.peak import (
+    instructions_by_name,
+    loop_path,
+    memory_by,
+    memory_tree,
+)
+from hlo_lens.questions.memory.results import (
+    WRITERS,
+    at_instant,
+    memory_results,
+    not_known_text,
+    peak_by,
+)
 from hlo_lens.questions.memory.roles import memory_roles, role_series
 from hlo_lens.questions.memory.statement import (
     FEW_BYTES,
@@ -37,9 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.memory.grouping import MemoryBy
     from hlo_lens.questions.memory.layout import MemoryLayout
-    from hlo_lens.questions.memory.peak import PeakMemory
+    from hlo_lens.questions.memory.peak import MemoryBy, PeakMemory
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.memory.timeline import MemoryTimeline, Timeline
 

@@ -19,7 +19,14 @@ from hlo_lens.questions.memory.layout import (
     occupied_bytes,
     with_gpu_temporaries,
 )
-from hlo_lens.questions.memory.peak import PeakMemory, instructions_by_name, peak_memory, peaks_of
+from hlo_lens.questions.memory.peak import (
+    MemoryBy,
+    PeakMemory,
+    instructions_by_name,
+    memory_by,
+    peak_memory,
+    peaks_of,
+)
 from hlo_lens.questions.memory.statement import (
     SAME_DEVICE,
     FigureMismatch,
@@ -159,6 +166,21 @@ def peak_of(module: ModuleDump, color: int) -> PeakMemory | None:
     if memory is None:
         return None
     return peak_memory(memory.layout, color=color, module=module.instructions)
+
+
+def peak_by(module: ModuleDump, by: str) -> MemoryBy | None:
+    """Return the bytes at the peak in groups, such as ``op``; None where it is not known."""
+    if by == "source":
+        return peak_by_source(module)
+    memory = memory_results(module)
+    return None if memory is None or memory.peak is None else memory_by(memory.peak, by)
+
+
+@fact
+def peak_by_source(module: ModuleDump) -> MemoryBy | None:
+    """Return the bytes at the peak by source line; None where the peak is not known."""
+    memory = memory_results(module)
+    return None if memory is None or memory.peak is None else memory_by(memory.peak, "source")
 
 
 def _results(dump: ModuleDump, backend: str | None) -> MemoryResults | None:

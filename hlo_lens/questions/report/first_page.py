@@ -28,10 +28,9 @@ from hlo_lens.questions.collectives.page import axis_text, collectives_text
 from hlo_lens.questions.dumps.groups import STEP
 from hlo_lens.questions.findings.finding import Severity, savings_text
 from hlo_lens.questions.findings.findings import module_findings
-from hlo_lens.questions.memory.grouping import peak_by
 from hlo_lens.questions.memory.page import memory_warnings, missing_texts, verdict_text
 from hlo_lens.questions.memory.peak import instructions_by_name
-from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.memory.results import memory_results, peak_by
 from hlo_lens.questions.memory.roles import (
     CACHES,
     GATHERED,
@@ -63,8 +62,7 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.dumps.groups import Lead
     from hlo_lens.questions.findings.finding import Finding
-    from hlo_lens.questions.memory.grouping import MemoryGroup
-    from hlo_lens.questions.memory.peak import LiveValue, PeakMemory
+    from hlo_lens.questions.memory.peak import LiveValue, MemoryGroup, PeakMemory
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.render.result import Row
 

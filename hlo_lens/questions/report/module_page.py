@@ -30,7 +30,6 @@ from hlo_lens.questions.dumps.page import estimate_notes, modules_table
 from hlo_lens.questions.findings.findings import module_findings
 from hlo_lens.questions.findings.page import NONE, counts_text, finding_facts
 from hlo_lens.questions.findings.values import argument_of
-from hlo_lens.questions.memory.grouping import peak_by_source
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.page import (
     leading_table,
@@ -47,6 +46,7 @@ from hlo_lens.questions.memory.results import (
     memory_results,
     not_estimated_text,
     not_known_text,
+    peak_by_source,
 )
 from hlo_lens.questions.memory.statement import FEW_BYTES, space_name
 from hlo_lens.questions.sharding.annotations import sharding_forms

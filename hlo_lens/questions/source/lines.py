@@ -19,7 +19,7 @@ from hlo_lens.program.runs import call_counts
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.findings.findings import module_findings
-from hlo_lens.questions.memory.grouping import PARAMETERS, UNATTRIBUTED, nameless_group
+from hlo_lens.questions.memory.peak import PARAMETERS, UNATTRIBUTED, nameless_group
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.work.work import work
 from hlo_lens.render.result import Records, Unit

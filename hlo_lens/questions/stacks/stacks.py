@@ -19,7 +19,7 @@ from hlo_lens.program.origins import origins
 from hlo_lens.program.summary import hlo_text, instruction_table, no_hlo_text
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.dumps.groups import training_step_first
-from hlo_lens.questions.memory.grouping import PARAMETERS, UNATTRIBUTED, nameless_group
+from hlo_lens.questions.memory.peak import PARAMETERS, UNATTRIBUTED, nameless_group
 from hlo_lens.questions.memory.results import ESTIMATE, memory_results
 from hlo_lens.render.table import Sections
 from hlo_lens.text.errors import MissingDumpError, UsageError

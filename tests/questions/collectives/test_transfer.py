@@ -8,8 +8,8 @@ import pytest
 
 from hlo_lens.load.fact import plant
 from hlo_lens.questions.collectives.collective import collectives
+from hlo_lens.questions.collectives.loop_levels import SchedulePlace, schedule_places
 from hlo_lens.questions.collectives.page import collectives_text
-from hlo_lens.questions.collectives.schedule_places import SchedulePlace, schedule_places
 from hlo_lens.questions.memory.results import memory_results
 from tests.questions.collectives.texts import ADD, counted, one_of, tpu_part
 from tests.questions.texts import module_of

@@ -8,9 +8,15 @@ from dataclasses import replace
 import pytest
 
 import hlo_lens
-from hlo_lens.questions.memory.grouping import MemoryBy, memory_by, memory_tree
 from hlo_lens.questions.memory.layout import LaidAllocation
-from hlo_lens.questions.memory.peak import SHARED, loop_path, peak_memory
+from hlo_lens.questions.memory.peak import (
+    SHARED,
+    MemoryBy,
+    loop_path,
+    memory_by,
+    memory_tree,
+    peak_memory,
+)
 from hlo_lens.questions.memory.results import OtherPeak, at_instant, other_peaks
 from hlo_lens.text.errors import UnknownNameError
 from tests.corpus import SAMPLES

@@ -18,7 +18,7 @@ from hlo_lens.load import load
 from hlo_lens.program.origins import Origins
 from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.questions.collectives.collective import collectives
-from hlo_lens.questions.memory.grouping import memory_by
+from hlo_lens.questions.memory.peak import memory_by
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.stacks.stacks import count_call_tree, memory_call_tree, wire_call_tree
 from tests.call_trees.test_reader import TRACE

@@ -12,7 +12,7 @@ from hlo_lens import report_on
 from hlo_lens.load.programs import modules_of
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.collectives.collective import collectives
-from hlo_lens.questions.collectives.schedule_places import schedule_places
+from hlo_lens.questions.collectives.loop_levels import schedule_places
 from hlo_lens.text.units import format_bytes
 from tests.commands import output_of
 from tests.corpus import SAMPLES

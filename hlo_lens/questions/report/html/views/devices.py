@@ -10,9 +10,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.questions.collectives.collective import collectives
-from hlo_lens.questions.collectives.loop_levels import collectives_by, loops
+from hlo_lens.questions.collectives.loop_levels import collectives_by, loops, schedule_places
 from hlo_lens.questions.collectives.page import collectives_notes, collectives_text
-from hlo_lens.questions.collectives.schedule_places import schedule_places
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.report.html.data import View
 from hlo_lens.questions.sharding.page import donation_text, mesh_text, replicated_text, total_text

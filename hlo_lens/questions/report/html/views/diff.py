@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from hlo_lens.hlo.columns import END, NAME
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.diff.page import module_section
-from hlo_lens.questions.memory.grouping import PARAMETERS, nameless_group, peak_by
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.memory.peak import PARAMETERS, nameless_group
+from hlo_lens.questions.memory.results import memory_results, peak_by
 from hlo_lens.questions.memory.statement import space_name
 from hlo_lens.questions.report.html.data import View, differences, section_object
 from hlo_lens.text.errors import printable

@@ -15,8 +15,7 @@ from hlo_lens.program.instructions import entry_first, largest_instructions, use
 from hlo_lens.program.origins import origins, stack_texts
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.collectives.collective import collectives
-from hlo_lens.questions.collectives.loop_levels import loops
-from hlo_lens.questions.collectives.schedule_places import schedule_places
+from hlo_lens.questions.collectives.loop_levels import loops, schedule_places
 from hlo_lens.questions.memory.peak import rows_of_names
 from hlo_lens.questions.memory.results import memory_results, peak_of
 from hlo_lens.questions.report.html.data import View, section_object
