@@ -14,8 +14,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, overload
 
 from hlo_lens.grammar.lines import LineParser, LineRule
 from hlo_lens.shapes.shape import parse_shape
@@ -653,42 +652,3 @@ class BufferAssignment:
             if counts is None or counts(allocation):
                 found[allocation.color] += allocation.size
         return dict(sorted(found.items()))
-
-
-class HeapEventKind(Enum):
-    """Kind of an event; numbers are those of the proto."""
-
-    ALLOC = 0
-    FREE = 1
-    SHARE_WITH = 2
-
-
-class HeapEvent(NamedTuple):
-    """One step of the simulation.
-
-    Attributes:
-        kind: Its kind.
-        value: The value: instruction and index, ``add.2{}``.
-        size_bytes: Its bytes.
-        canonical: For SHARE_WITH, the value whose memory it shares.
-    """
-
-    kind: HeapEventKind
-    value: str
-    size_bytes: int
-    canonical: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeapTrace:
-    """The simulation of one allocation.
-
-    Attributes:
-        allocation: Index of the allocation in the simulation; CPU and GPU renumber them later.
-        events: In order.
-        is_whole_module: Whether one simulation covers all computations.
-    """
-
-    allocation: int
-    events: tuple[HeapEvent, ...]
-    is_whole_module: bool = True

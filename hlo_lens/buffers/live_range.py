@@ -297,15 +297,13 @@ class LiveRanges:
     Attributes:
         schedule: Names of the instructions in the order of execution, flattened.
         ranges: Value (``add.2{}``) to first and last instant, both inclusive.
-        moved: Values whose end was changed by the heap traces.
         source: Their origin, in words.
         is_complete: Whether every instruction was modelled.
     """
 
     schedule: Sequence[str] = field(repr=False)
     ranges: Mapping[str, tuple[int, int]] = field(repr=False)
-    moved: tuple[str, ...] = ()
-    source: str = "live ranges follow from the schedule by XLA's rules: no text or proto has them"
+    source: str = "live ranges follow from the schedule by XLA's rules: no text has them"
     is_complete: bool = True
 
 

@@ -14,7 +14,7 @@ from hlo_lens.text.units import listed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from hlo_lens.buffers.assignment import BufferAssignment, BufferValues, HeapTrace
+    from hlo_lens.buffers.assignment import BufferAssignment, BufferValues
     from hlo_lens.buffers.live_range import HloLiveRange
     from hlo_lens.buffers.memory_usage import MemoryUsageReport
     from hlo_lens.call_trees.tree import CallTrees
@@ -102,14 +102,13 @@ class BufferTexts:
     values: Lazy[BufferValues] | None = None
     live_range: Lazy[HloLiveRange | None] | Lazy[HloLiveRange] | None = None
     usage_report: Lazy[MemoryUsageReport] | None = None
-    traces: Lazy[tuple[HeapTrace, ...] | None] | Lazy[tuple[HeapTrace, ...]] | None = None
     instructions: Lazy[HloModule | None] | None = None
 
     def parsed(self) -> Iterator[HasGaps]:
         """Yield the texts that have been read so far."""
         for field_ in fields(self):
             lazy: Lazy[HasGaps] | None = getattr(self, field_.name)
-            is_text = field_.name not in ("traces", "instructions")
+            is_text = field_.name != "instructions"
             if is_text and lazy is not None and lazy.made is not None:
                 yield lazy.made
 
@@ -321,12 +320,6 @@ class ModuleDump:
     def log(self) -> LogText | None:
         """Messages of a log, or None if the text is no log."""
         return None if self.log_text is None else self.log_text.get()
-
-    @property
-    def heap_traces(self) -> tuple[HeapTrace, ...]:
-        """Heap simulations behind the allocations; only protos have them."""
-        traces = None if self.buffers.traces is None else self.buffers.traces.get()
-        return traces or ()
 
     @property
     def call_trees(self) -> CallTrees | None:

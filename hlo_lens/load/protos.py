@@ -1,6 +1,6 @@
 """Protos of XLA (``.hlo.pb``): the module as XLA prints it, and the buffer assignment.
 
-A proto is a HloModuleProto, a HloProto (a module with its buffer assignment and heap traces) or a
+A proto is a HloModuleProto, a HloProto (a module with its buffer assignment) or a
 HloSnapshot (a HloProto with its arguments). jaxlib prints the module; the buffer assignment, which
 jaxlib cannot print, is printed here. Both texts are then read like those of a dump.
 
@@ -19,8 +19,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hlo_lens.buffers.assignment import HeapEvent, HeapEventKind, HeapTrace
-from hlo_lens.load.module import BufferTexts, Lazy, already_read
+from hlo_lens.load.module import BufferTexts, Lazy
 from hlo_lens.shapes.shape import Layout, Shape, SplitConfig, Tile
 from hlo_lens.text.dump_kinds import proto_message
 from hlo_lens.text.errors import DumpSyntaxError, MissingPackageError
@@ -72,7 +71,6 @@ BufferAssignmentProto
   LogicalBufferProto: logical_buffers=1*
   BufferAlias: buffer_aliases=2*
   BufferAllocationProto: buffer_allocations=3*
-  HeapSimulatorTrace: heap_simulator_traces=4*
 LogicalBufferProto
   int64: id=1 size=2 color=4
   Location: defined_at=3
@@ -88,13 +86,6 @@ BufferAllocationProto
   Assigned: assigned=9*
 Assigned
   int64: logical_buffer_id=1 offset=2 size=3
-HeapSimulatorTrace
-  Event: events=1*
-  bool: whole_module_simulation=2
-  int64: buffer_allocation_index=3
-Event
-  int32: kind=1
-  int64: buffer_id=2 share_with_canonical_id=5
 """
 """A message, then by type its fields: name, number, and ``*`` for a list.
 
@@ -249,14 +240,13 @@ def _buffers(assignment: Any, module: bytes, path: str) -> BufferTexts:
         return BufferTexts()
     try:
         buffers = _Buffers(assignment, _decoded("HloModuleProto", module, path))
-        text, traces = buffers.text(), buffers.traces()
+        text = buffers.text()
     except ValueError as error:
         raise DumpSyntaxError(
             f"this buffer assignment contradicts itself: {error}", path=path
         ) from error
     return BufferTexts(
         assignment=Lazy(partial(parse_buffer_assignment, clean(text, path))),
-        traces=already_read(traces),
     )
 
 
@@ -323,27 +313,6 @@ class _Buffers:
                     f"{self._shape_text(_subshape(instruction.shape, index))}"
                 )
         return "\n".join([*lines, ""])
-
-    def traces(self) -> tuple[HeapTrace, ...]:
-        return tuple(
-            HeapTrace(
-                allocation=trace.buffer_allocation_index,
-                events=tuple(self._event(event) for event in trace.events),
-                is_whole_module=trace.whole_module_simulation,
-            )
-            for trace in self._assignment.heap_simulator_traces
-        )
-
-    def _event(self, event: Any) -> HeapEvent:
-        kind = HeapEventKind(event.kind) if event.kind in (0, 1, 2) else HeapEventKind.ALLOC
-        buffer, canonical = self._buffer(event.buffer_id), None
-        if kind is HeapEventKind.SHARE_WITH:
-            canonical = self._value(self._buffer(event.share_with_canonical_id))
-        return HeapEvent(kind, self._value(buffer), buffer.size, canonical)
-
-    def _value(self, buffer: Any) -> str:
-        """Return a value's name as in live ranges, always with its index."""
-        return f"{_text(self._defining(buffer).name)}{_index(buffer.defined_at.shape_index)}"
 
     def _root_buffer(self) -> int | None:
         """Return the value that is the entry's whole result; None if the proto has none."""

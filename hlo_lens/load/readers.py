@@ -46,6 +46,7 @@ from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from hlo_lens.buffers.assignment import BufferAssignment
     from hlo_lens.buffers.live_range import HloLiveRange
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.logs.log import LogText
@@ -267,17 +268,12 @@ def _combined_live_range(file: StoredFile, source: Source | None) -> HloLiveRang
 
 
 def later_buffers(read: Callable[[], BufferTexts]) -> BufferTexts:
-    """Return lazy readers of a buffer assignment and its heap traces, found together."""
-    buffers = Lazy(read)
-    return BufferTexts(
-        assignment=Lazy(partial(_text_of, buffers, "assignment")),
-        traces=Lazy(partial(_text_of, buffers, "traces")),
-    )
+    """Return the lazy reader of a buffer assignment."""
+    return BufferTexts(assignment=Lazy(lambda: _assignment_of(read())))
 
 
-def _text_of(buffers: Lazy[BufferTexts], field: str) -> Any:
-    lazy = getattr(buffers.get(), field)
-    return None if lazy is None else lazy.get()
+def _assignment_of(buffers: BufferTexts) -> BufferAssignment | None:
+    return None if buffers.assignment is None else buffers.assignment.get()
 
 
 def lazy_log(source: Source, *, may_be_empty: bool = False, dump_lines: int = 0) -> Lazy[LogText]:

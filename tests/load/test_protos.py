@@ -15,13 +15,10 @@ from typing import Any
 import pytest
 
 import hlo_lens
-from hlo_lens.buffers.assignment import HeapEventKind
 from hlo_lens.load import protos
-from hlo_lens.questions.memory.estimate import TRACES
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.text.dump_kinds import DumpKind, proto_message
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError, MissingPackageError
-from tests.buffer_texts import assigned_values
 from tests.commands import output_of
 from tests.protos import PAIRS, text_beside, unpacked
 
@@ -77,27 +74,6 @@ def test_every_allocation_and_value_is_printed_as_by_xla(proto: Path) -> None:
     theirs = beside.with_name(f"{beside.stem}-buffer-assignment.txt").read_text("utf-8")
     known = re.sub(r", page -?\d+| \(phi\)", "", theirs)  # which protos do not have
     assert ours.strip().splitlines() == known.strip().splitlines()
-
-
-@pytest.mark.parametrize("proto", PAIRS, ids=lambda p: p.parts[-3])
-def test_heap_traces_take_and_give_back_values_of_the_assignment(proto: Path) -> None:
-    (dump,) = hlo_lens.load(proto).modules
-    assert dump.buffer_assignment is not None
-    assert dump.heap_traces
-    names = {value.name for value in assigned_values(dump.buffer_assignment)}
-    for trace in dump.heap_traces:
-        taken = [e.value for e in trace.events if e.kind is not HeapEventKind.FREE]
-        freed = [e.value for e in trace.events if e.kind is HeapEventKind.FREE]
-        assert set(taken) <= names
-        assert sorted(taken) == sorted(freed)
-
-
-def test_the_source_of_the_peak_is_the_heap_trace() -> None:
-    (dump,) = hlo_lens.load(CPU).modules
-    results = memory_results(dump)
-    assert results is not None
-    assert TRACES in results.statement.notes
-    assert results.peak is not None
 
 
 def wrapped(data: bytes) -> bytes:

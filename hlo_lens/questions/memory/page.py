@@ -206,7 +206,8 @@ def pages(
         instant = _instant(results, at, color)
         groups = None
         if instant is not None and by is not None:
-            groups = memory_by(instant, by, memory_roles(module) if by == "role" else None)
+            roles = memory_roles(module) if by == "role" else None
+            groups = memory_by(instant, by, None if roles is None else roles.of_live)
         instants = memory_timeline(results.layout, color=color) if timeline else None
         section = Section(
             title=module.title,

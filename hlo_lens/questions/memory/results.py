@@ -193,7 +193,7 @@ def _results(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
     if not has_ranges and module is not None and not exceeds_limit(dump, module):
         from hlo_lens.questions.memory.estimate import live_ranges
 
-        computed = live_ranges(instruction_table(dump), backend=backend, traces=dump.heap_traces)
+        computed = live_ranges(instruction_table(dump), backend=backend)
     used = dump.buffer_values if assignment.ends_without_values else None
     layout = layout_of_dump(assignment, computed or given, used)
     if module is not None and module.computations:

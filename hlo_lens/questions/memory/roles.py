@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hlo_lens.program.signature import EntrySignature
     from hlo_lens.program.value_flow import ValueFlow
     from hlo_lens.questions.memory.layout import LaidAllocation, LaidValue, MemoryLayout
+    from hlo_lens.questions.memory.peak import LiveValue
     from hlo_lens.questions.memory.results import MemoryResults
 
 
@@ -41,10 +42,12 @@ ROLES: Mapping[str, str] = {
     "weights": "arguments that products use and results replace",
     "optimizer state": "arguments that results replace and no product uses",
     "caches": "arguments that results replace in part",
-    "inputs": "arguments that no result replaces, and copies of them",
+    "inputs": "arguments that no result replaces",
     "constants": "constants of the program",
     "outputs": "results that have memory of their own",
-    "gathered weights": "copies of weights: gathered, converted or in another layout",
+    "gathered weights": "weights gathered from several devices",
+    "copies of weights": "weights converted, sliced or in another layout",
+    "copies of arguments": "the same of other arguments",
     "gradients": "values from which replaced arguments are computed elementwise",
     "saved activations": "values of the forward pass whose last use is in the backward pass",
     "temporaries": "all other temporary values",
@@ -53,7 +56,7 @@ ROLES: Mapping[str, str] = {
 """Meaning of each role, in the order in which pictures stack them, lowest first."""
 
 WEIGHTS, STATE, CACHES, INPUTS, CONSTANTS, OUTPUTS = list(ROLES)[:6]
-GATHERED, GRADIENTS, SAVED, TEMPORARIES, OTHER = list(ROLES)[6:]
+GATHERED, COPIED_WEIGHTS, COPIED, GRADIENTS, SAVED, TEMPORARIES, OTHER = list(ROLES)[6:]
 
 
 class Role(NamedTuple):
@@ -595,6 +598,10 @@ class MemoryRoles:
         held = self.allocations.get(allocation)
         return self._by_name.get(name, NO_ROLE) if held is None else held
 
+    def of_live(self, value: LiveValue) -> str:
+        """Return the role of a value that is alive, in one word of `ROLES`."""
+        return self.of_value(value.value, value.allocation).role
+
     @cached_property
     def _by_name(self) -> Mapping[str, Role]:
         pairs = zip(self.layout.values, self.values, strict=True)
@@ -668,9 +675,11 @@ class _TextRoles:
         copy = self._copies.of_value(known)
         if copy is not None and copy.is_copied:
             name = self._arguments.name_of(copy.argument)
-            role = self._arguments.of_leaf(copy.argument).role
-            how = "gathered from" if copy.is_gathered else "copy of"
-            return Role(GATHERED if role == WEIGHTS else role, f"{how} {name}")
+            if self._arguments.of_leaf(copy.argument).role != WEIGHTS:
+                return Role(COPIED, f"copy of {name}")
+            if copy.is_gathered:
+                return Role(GATHERED, f"gathered from {name}")
+            return Role(COPIED_WEIGHTS, f"copy of {name}")
         if self._origins.steps.definition(known) in self._gradients:
             return Role(GRADIENTS, "results that replace arguments are computed from it")
         if self._is_saved(value, known):

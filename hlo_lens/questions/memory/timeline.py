@@ -128,6 +128,8 @@ COLORS = {
     "constants": "#c9c9bf",
     "outputs": "#9cc46b",
     "gathered weights": "#9fd0ef",
+    "copies of weights": "#7da7d9",
+    "copies of arguments": "#a3d3bd",
     "gradients": "#e0845c",
     "saved activations": "#edb54a",
     "temporaries": "#b9c2c6",

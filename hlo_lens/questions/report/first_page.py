@@ -32,12 +32,6 @@ from hlo_lens.questions.memory.page import memory_warnings, missing_texts, verdi
 from hlo_lens.questions.memory.peak import instructions_by_name
 from hlo_lens.questions.memory.results import memory_results, peak_by
 from hlo_lens.questions.memory.roles import (
-    CACHES,
-    GATHERED,
-    INPUTS,
-    STATE,
-    WEIGHTS,
-    Role,
     memory_roles,
 )
 from hlo_lens.questions.memory.statement import memory_amount
@@ -277,7 +271,7 @@ def _role_rows(dump: ModuleDump, memory: MemoryResults) -> Iterator[tuple[int, s
         return
     members: dict[str, list[LiveValue]] = defaultdict(list)
     for value in peak.live:
-        members[_role_text(roles.of_value(value.value, value.allocation), value)].append(value)
+        members[roles.of_live(value)].append(value)
     sizes = {role: sum(one.owned_bytes for one in values) for role, values in members.items()}
     rest = statement.total_bytes - (statement.generated_code_bytes or 0) - sum(sizes.values())
     rows = [(size, role, _largest_text(peak, members[role])) for role, size in sizes.items()]
@@ -289,19 +283,6 @@ def _role_rows(dump: ModuleDump, memory: MemoryResults) -> Iterator[tuple[int, s
     small = [row for row in rows[len(large) :] if row[0]]
     if small:
         yield sum(row[0] for row in small), "all else", ", ".join(row[1] for row in small)
-
-
-def _role_text(role: Role, value: LiveValue) -> str:
-    """Return the role of a value in words that tell copies from arguments, and gathers from both.
-
-    >>> from types import SimpleNamespace
-    >>> _role_text(Role("gathered weights", "copy of w"), SimpleNamespace(category="temp"))
-    'copies of weights'
-    """
-    if role.role == GATHERED:
-        return role.role if role.basis.startswith("gathered") else f"copies of {WEIGHTS}"
-    is_copy = value.category == "temp" and role.role in (WEIGHTS, STATE, CACHES, INPUTS)
-    return f"copies of {role.role}" if is_copy else role.role
 
 
 def _largest_text(peak: PeakMemory, values: Sequence[LiveValue]) -> str:

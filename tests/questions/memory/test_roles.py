@@ -29,7 +29,7 @@ def test_roles_follow_from_the_flow_of_data() -> None:
     assert roles["m{}"] == "optimizer state"
     assert roles["x{}"] == "inputs"
     assert roles["ids{}"] == "inputs"
-    assert roles["wt{}"] == "gathered weights"
+    assert roles["wt{}"] == "copies of weights"
     assert roles["h{}"] == "saved activations"
     assert roles["dw{}"] == "gradients"
 
@@ -83,7 +83,7 @@ def test_roles_of_samples_follow_the_names_of_their_arguments(sample: str) -> No
         name = memory.peak.origin_of(value).argument or ""
         if value.category != "argument":
             continue
-        found = roles.of_value(value.value, value.allocation).role
+        found = roles.of_live(value)
         if "params[" in name:
             assert found == "weights"
         elif ".m[" in name or ".v[" in name:

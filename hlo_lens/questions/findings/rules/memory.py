@@ -180,7 +180,7 @@ def _value_finding(
 ) -> Finding:
     """Return the finding about one value whose content is not known."""
     origin, roles = peak.origin_of(one), memory_roles(known)
-    role = None if roles is None else roles.of_value(one.value, one.allocation).role
+    role = None if roles is None else roles.of_live(one)
     return Finding(
         message=(
             f"{one.value} {_shape(one)} holds {format_bytes(one.owned_bytes)}, "
@@ -289,7 +289,7 @@ def _finding(
         for one in found
         if one.shape.dimensions[0] == trips
         and roles is not None
-        and roles.of_value(one.value.value, one.value.allocation).role == SAVED
+        and roles.of_live(one.value) == SAVED
     ]
     size = sum(one.value.owned_bytes for one in stacks)
     inputs = [one.value.owned_bytes for one in stacks if one.shape.dimensions[1:] in carried]

@@ -320,7 +320,7 @@ def _shape(value: LiveValue) -> str:
 
 def _is_saved(known: ModuleDump, value: LiveValue) -> bool:
     roles = memory_roles(known)
-    return roles is not None and roles.of_value(value.value, value.allocation).role == SAVED
+    return roles is not None and roles.of_live(value) == SAVED
 
 
 def _carried(module: HloModule) -> Iterator[tuple[SourceLocation, set[tuple[str | None, str]]]]:

@@ -65,6 +65,8 @@ const DOTS = [[0.2, 0.25, 0.35, 0.25], [0.7, 0.75, 0.85, 0.75]];
 const TEXTURES = {
   "optimizer state": FALLING,
   "gathered weights": RISING,
+  "copies of weights": [...RISING, ...LEVEL],
+  "copies of arguments": [...FALLING, ...LEVEL],
   "gradients": LEVEL,
   "outputs": UPRIGHT,
   "constants": [...LEVEL, ...UPRIGHT],
