@@ -1,6 +1,7 @@
 """Proofs of fixes: what compiles with them saved, kept in the user's cache by digest.
 
-Commands that print findings read stored proofs; only ``lint`` compiles and stores new ones.
+Commands that print findings read stored proofs; only ``lint`` compiles and stores new ones. The
+answers of ``fit`` are kept here too.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import contextlib
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hlo_lens.load.fact import fact
 from hlo_lens.text.dump_kinds import BEFORE
@@ -17,6 +18,7 @@ from hlo_lens.text.units import flops_text, format_bytes
 from hlo_lens.text.user_cache import PROOFS, cache_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from hlo_lens.load.module import ModuleDump
@@ -66,26 +68,47 @@ def _digest(module: ModuleDump) -> bytes:
     return digest.digest()
 
 
-def _file(module: ModuleDump, finding: Finding) -> Path:
-    changes = sorted((one.kind, one.target) for one in finding.changes)
-    digest = hashlib.sha256(_digest(module) + json.dumps(changes).encode())
+def _file(module: ModuleDump, key: object) -> Path:
+    digest = hashlib.sha256(_digest(module) + json.dumps(key).encode())
     return cache_folder(PROOFS, f"{digest.hexdigest()[:32]}.json")
 
 
-def keep(module: ModuleDump, finding: Finding, proof: Proof) -> None:
-    """Keep the proof of a finding in the cache, if that can be written."""
-    file = _file(module, finding)
+def keep_answer(module: ModuleDump, key: object, fields: Mapping[str, object]) -> None:
+    """Keep what compiles showed of a program in the cache, if that can be written.
+
+    Args:
+        module: The module of the program.
+        key: What was asked for, as JSON.
+        fields: The answer, as JSON.
+    """
+    file = _file(module, key)
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(asdict(proof)), encoding="utf-8")
+        file.write_text(json.dumps(fields), encoding="utf-8")
+
+
+def kept_answer(module: ModuleDump, key: object) -> dict[str, Any] | None:
+    """Return a kept answer on a program; None without a whole one."""
+    if not module.has_program or not cache_folder(PROOFS).is_dir():
+        return None
+    try:
+        return dict(json.loads(_file(module, key).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _key(finding: Finding) -> object:
+    return sorted((one.kind, one.target) for one in finding.changes)
+
+
+def keep(module: ModuleDump, finding: Finding, proof: Proof) -> None:
+    """Keep the proof of a finding in the cache."""
+    keep_answer(module, _key(finding), asdict(proof))
 
 
 def kept(module: ModuleDump, finding: Finding) -> Proof | None:
     """Return the proof of a finding in the cache; None without a whole one."""
-    if not module.has_program or not cache_folder(PROOFS).is_dir():
-        return None
-    try:
-        fields = json.loads(_file(module, finding).read_text(encoding="utf-8"))
-        return Proof(**fields)
-    except (OSError, ValueError, TypeError):
-        return None
+    fields = kept_answer(module, _key(finding))
+    with contextlib.suppress(TypeError):
+        return None if fields is None else Proof(**fields)
+    return None

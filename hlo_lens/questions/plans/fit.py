@@ -30,6 +30,7 @@ from hlo_lens.questions.plans.plans import (
     candidates,
     chosen_plans,
     closest,
+    keep_verdict,
 )
 from hlo_lens.questions.what_if.arguments import EntryArrays
 from hlo_lens.questions.what_if.compiling import compile_threads
@@ -662,10 +663,12 @@ def fit_modules(
     if missing > _MOST_MODULES:
         raise UsageError(f"there are {missing} modules to compile; choose some with --module")
     pool = Compiler(means.within(), progress)
-    fitted = [
-        one or Fitting(dump, wanted, targets, pool).fitted()
-        for one, dump in zip(known, modules, strict=True)
-    ]
+    fitted = []
+    for one, dump in zip(known, modules, strict=True):
+        made = one or Fitting(dump, wanted, targets, pool).fitted()
+        if not (wanted.targets or wanted.dtypes) and (made.fits or not pool.means.is_late):
+            keep_verdict(dump, made)
+        fitted.append(made)
     return Fit(path=path, modules=tuple(fitted))
 
 

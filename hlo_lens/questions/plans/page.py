@@ -134,8 +134,6 @@ class _FitPage:
         return f"{'with changes' if module.plans else 'no'}: {text}{more}"
 
     def _plan_text(self, plan: Attempt) -> str:
-        where = [text for text in (plan.place.target, plan.place.mesh) if text]
-        title = " ".join((*where, "with", plan.description)) if where else plan.description
         words = []
         if plan.total_bytes is not None:
             free = self._free(plan)
@@ -145,7 +143,7 @@ class _FitPage:
             change = _minus(plan.wire_bytes, self.module.base.wire_bytes)
             more = "" if change is None else f" ({format_delta(change)})"
             words.append(f"sent by each device {format_bytes(plan.wire_bytes)}{more}")
-        return f"{title}: {', '.join(words)}"
+        return f"{plan.title}: {', '.join(words)}"
 
     def _obstacles(self) -> Iterator[tuple[str, str]]:
         """Yield the attempt that needs least, and the parts of its memory."""
@@ -154,9 +152,7 @@ class _FitPage:
             return
         excess = _minus(best.total_bytes, self.module.limit_bytes)
         over = "" if excess is None else f", {format_bytes(excess)} too much"
-        where = " ".join(filter(None, (best.place.target, best.place.mesh)))
-        text = f"{where + ': ' if where else ''}{best.description}"
-        yield "closest", f"{text}: {format_bytes(best.total_bytes)}{over}"
+        yield "closest", f"{best.title}: {format_bytes(best.total_bytes)}{over}"
         if best.figures is not None:
             yield "in the way", _parts_text(best.figures)
         if best.dump is not None:

@@ -13,9 +13,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeVar
 
+from hlo_lens.questions.findings.proofs import keep_answer, kept_answer
 from hlo_lens.questions.sharding.savings import (
     DonationStatus,
     donations,
@@ -34,12 +36,14 @@ from hlo_lens.render.result import Records, Unit
 from hlo_lens.shapes.named_sharding import axes_of_entry, partition_spec_text, spec_of_axes
 from hlo_lens.shapes.shape import xla_name
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.names import shell_word
 from hlo_lens.text.patterns import matches
-from hlo_lens.text.units import plural
+from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.check.judge import Judgement
     from hlo_lens.questions.findings.finding import Finding
     from hlo_lens.questions.sharding.placement import ShardedValue, ShardingTable
@@ -111,6 +115,13 @@ class Attempt:
     def description(self) -> str:
         """Its changes in one line; the place is not part of it."""
         return ", ".join(one.change for one in self.changes) or "no changes"
+
+    @property
+    def title(self) -> str:
+        """Its place, where that is not the program's own, and its changes."""
+        mesh = f"mesh {self.place.mesh}" if self.place.mesh else ""
+        changes = self.description if self.changes or not self.place.options else ""
+        return " with ".join(filter(None, (" ".join((self.place.target, mesh)).strip(), changes)))
 
 
 def chosen_plans(attempts: Iterable[Attempt], most: int = MOST_PLANS) -> tuple[Attempt, ...]:
@@ -478,6 +489,67 @@ class _Divisions:
             ),
             saves_bytes=saved,
         )
+
+
+# ---- verdicts in the cache ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Answer of an earlier ``fit`` on a program that does not fit in a limit.
+
+    Attributes:
+        fits: Whether it fits with the changes.
+        changes: Those of the cheapest plan, else of the attempt that needs least.
+        total_bytes: Bytes that must fit with them; None if not known.
+        sent_bytes: Bytes that each device sends more in one run; None if not known.
+        options: Options of ``what-if`` that make them, and their values.
+    """
+
+    fits: bool
+    changes: str
+    total_bytes: int | None
+    sent_bytes: int | None
+    options: Sequence[tuple[str, str]]
+
+    @property
+    def text(self) -> str:
+        """The answer in words, without the command."""
+        size = "size not known" if self.total_bytes is None else format_bytes(self.total_bytes)
+        if not self.fits:
+            return f"no plan of hlo-lens fit fits; the least is {size}, with {self.changes}"
+        more = "more" if (self.sent_bytes or 0) > 0 else "less"
+        sent = f", sends {format_bytes(abs(self.sent_bytes))} {more}" if self.sent_bytes else ""
+        return f"fits with {self.changes}: {size}{sent}"
+
+    @property
+    def words(self) -> str:
+        """The options as arguments of a command."""
+        return " ".join(f"--{name} {shell_word(value)}" for name, value in self.options)
+
+
+def keep_verdict(dump: ModuleDump, fitted: FittedModule) -> None:
+    """Keep the answer on a module that does not fit as it is, if it is known."""
+    best = next(iter(fitted.plans or fitted.closest), None)
+    if best is None or best.total_bytes is None or fitted.base.fits or not fitted.is_compiled:
+        return
+    known = None not in (best.wire_bytes, fitted.base.wire_bytes)
+    verdict = Verdict(
+        fits=fitted.fits,
+        changes=best.title,
+        total_bytes=best.total_bytes,
+        sent_bytes=(best.wire_bytes or 0) - (fitted.base.wire_bytes or 0) if known else None,
+        options=best.options,
+    )
+    keep_answer(dump, ["fit", fitted.limit_bytes], asdict(verdict))
+
+
+def kept_verdict(dump: ModuleDump, limit_bytes: int | None) -> Verdict | None:
+    """Return the answer that the cache has for a module and a limit; None without one."""
+    fields = kept_answer(dump, ["fit", limit_bytes])
+    with suppress(TypeError):
+        return None if fields is None else Verdict(**fields)
+    return None
 
 
 # ---- steps of a bisection -----------------------------------------------------------------------

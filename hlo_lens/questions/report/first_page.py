@@ -38,6 +38,7 @@ from hlo_lens.questions.memory.statement import memory_amount
 from hlo_lens.questions.report.module_page import (
     command_on,
     coverage_text,
+    fit_answer,
     largest_table,
     memory_lines,
     work_line,
@@ -104,7 +105,9 @@ def _head_lines(dump: ModuleDump, lead: Lead) -> Iterator[str]:
     yield f"{role}{devices_line(dump)}"
     memory = memory_results(dump)
     if memory is not None and (verdict := verdict_text(memory.statement)):
-        yield f"{verdict}: {command_on('fit', dump)}"
+        answer = fit_answer(dump)
+        yield verdict if answer else f"{verdict}: {command_on('fit', dump)}"
+        yield from answer
     if summary(dump).coverage.problem:
         yield coverage_text(summary(dump))
     unknown = [*opcodes(dump).unknown_opcodes, *hlo_text(dump).unknown_attributes]

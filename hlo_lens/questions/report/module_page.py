@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from hlo_lens.program.summary import Summary
     from hlo_lens.questions.dumps.groups import Lead
     from hlo_lens.questions.memory.results import MemoryResults
+    from hlo_lens.questions.plans.plans import Verdict
     from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.questions.sharding.savings import ShardingResults
 
@@ -204,6 +205,26 @@ _WITH_LIMIT = {"fit", "lint", "report"}
 """Commands that take the memory of a device."""
 
 
+def fit_verdict(dump: ModuleDump) -> Verdict | None:
+    """Return the answer of an earlier ``fit`` on a module that does not fit; None without one."""
+    memory = memory_results(dump)
+    if memory is None or memory.statement.fits is not False:
+        return None
+    from hlo_lens.questions.plans.plans import kept_verdict  # for few programs
+
+    return kept_verdict(dump, memory.statement.limit_bytes)
+
+
+def fit_answer(dump: ModuleDump) -> tuple[str, ...]:
+    """Return the answer of an earlier ``fit`` as a line with its command; empty without one."""
+    answer = fit_verdict(dump)
+    if answer is None:
+        return ()
+    if not answer.fits:
+        return (f"{answer.text}: {command_on('fit', dump)}",)
+    return (f"{answer.text}: {command_on('what-if', dump, answer.words)}",)
+
+
 def leading_tables(dump: ModuleDump, words: str) -> Iterator[Table]:
     """Yield the tables that a page begins with: memory or instructions, then collectives.
 
@@ -242,6 +263,7 @@ def head_facts(dump: ModuleDump, role: str = "") -> Iterator[tuple[str, str]]:
     memory = memory_results(dump)
     if memory is not None and (verdict := verdict_text(memory.statement)):
         yield "verdict", verdict
+        yield from (("", text) for text in fit_answer(dump))
     yield "module", f"{f'{role}; ' if role else ''}{stage}{backend}, {order}"
     yield "devices", _devices_text(facts, shardings)
     yield from memory_lines(dump)
@@ -561,6 +583,7 @@ def module_object(dump: ModuleDump) -> Mapping[str, object]:
         "collectives": collectives_object(collectives(dump)),
         "memory": memory_object(memory_results(dump)),
         "work": work_object(dump),
+        "fit": None if (answer := fit_verdict(dump)) is None else asdict(answer),
         "is_estimate_left_out": is_estimate_left_out(dump),
         "sharding": {"rows": sharding},
         "parameter_rows": values(signature.parameters) if has_parameters else None,
@@ -573,9 +596,8 @@ def module_object(dump: ModuleDump) -> Mapping[str, object]:
 
 def _object_without_hlo(dump: ModuleDump) -> dict[str, object]:
     """Return the JSON object of a module without HLO text: its memory at most."""
-    rows = (
-        "work sharding parameter_rows output_rows opcode_rows largest_instructions source_bytes log"
-    )
+    rows = "work fit sharding parameter_rows output_rows opcode_rows largest_instructions"
+    rows += " source_bytes log"
     return {
         **_facts_object(dump, name=dump.name),
         "memory": memory_object(memory_results(dump)),

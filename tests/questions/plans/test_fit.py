@@ -161,6 +161,24 @@ def test_nothing_fits_exits_with_1_and_names_the_closest() -> None:
     assert module["closest"][0]["predicted"]["total_bytes"] == 40 * MIB
 
 
+@pytest.mark.usefixtures("fake_compiler", "cache")
+def test_report_prints_the_answer_of_an_earlier_fit() -> None:
+    def report(limit: str, *options: str) -> str:
+        run = CliRunner().invoke(main, ["report", WASTEFUL, "--limit", limit, *options])
+        return " ".join(run.stdout.split())
+
+    assert f"too much: hlo-lens fit {WASTEFUL} --limit 45MiB" in report("45MiB")
+    for limit in ("45MiB", "1MiB"):
+        hlo_lens.fit(WASTEFUL, limit=limit)
+    found = report("45MiB")
+    assert "fits with donate params, shard " in found
+    assert f": 40.00MiB: hlo-lens what-if {WASTEFUL} --donate params --shard" in found
+    assert "no plan of hlo-lens fit fits; the least is 40.00MiB, with " in report("1MiB", "--full")
+    (module,) = json.loads(report("45MiB", "-f", "json"))["modules"]
+    assert (module["fit"]["fits"], module["fit"]["total_bytes"]) == (True, 40 * MIB)
+    assert "hlo-lens fit" in report("44MiB")
+
+
 @pytest.mark.usefixtures("fake_compiler")
 def test_temporaries_that_alone_are_too_large_are_named() -> None:
     assert "jax.checkpoint" in str(hlo_lens.fit(WASTEFUL, limit="7MiB", target="cpu"))

@@ -22,7 +22,12 @@ from hlo_lens.questions.memory.page import verdict_text
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.report.first_page import devices_line
 from hlo_lens.questions.report.html.data import Subject, page_data, section_object
-from hlo_lens.questions.report.module_page import command_on, others_sections, path_words
+from hlo_lens.questions.report.module_page import (
+    command_on,
+    fit_answer,
+    others_sections,
+    path_words,
+)
 from hlo_lens.questions.report.page import ReportedModules, page_of_module
 from hlo_lens.render.table import Report
 from hlo_lens.text.dump_kinds import DumpKind
@@ -209,7 +214,7 @@ def _verdict(dump: ModuleDump) -> tuple[str, bool | None]:
     if statement.limit_bytes is None:
         return f"{size} must fit; the memory of the device is not known (--limit)", None
     if text := verdict_text(statement):
-        return text, statement.fits
+        return "; ".join((text, *fit_answer(dump))), statement.fits
     device = (statement.limit_source or "").partition(":")[0]
     of_device = "" if device == "--limit" else f" of a {device}"
     return f"fits: {size} of {format_bytes(statement.limit_bytes)}{of_device}", True
