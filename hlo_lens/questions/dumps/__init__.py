@@ -1,7 +1,8 @@
 """Facts about many modules: listing, processes, passes, health of a dump, XLA flags.
 
 Begin with `listing` (facts of a module for one line) and `groups` (compiles of one function, the
-likely training step); `show`, `passes` and `doctor` have facts and page of their command.
+likely training step, processes compared); `show`, `passes` and `doctor` have facts and page of
+their command.
 """
 
 from __future__ import annotations

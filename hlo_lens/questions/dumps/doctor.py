@@ -11,17 +11,19 @@ A dump is examined by file names and kinds of content; at most one module is rea
 from __future__ import annotations
 
 import difflib
+import importlib.metadata
 import os
+import platform
 import re
 import shlex
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.load import EmptyDumpError, load
-from hlo_lens.load.environment import debug_options, installed_versions, jaxlib_flags
 from hlo_lens.load.module import REFUSED, Dump, ModuleDump, SkippedFiles
 from hlo_lens.render.result import Records, Unit, columns_of
 from hlo_lens.render.table import Report, Section, Table, table_of
@@ -82,11 +84,6 @@ DUMP_FLAGS = (
 )
 """Flags of XLA on dumps, of all versions."""
 
-_NOT_EVERYWHERE = {
-    "xla_dump_compact_gte": "only jaxlib 0.12 and libtpu have it",
-    "xla_dump_hlo_memory_schedule_info": "not all versions have it",
-    "xla_dump_hlo_as_riegeli": "only jaxlib 0.12 and libtpu have it",
-}
 _LOSS_BY_FALSE = "xla_dump_buffer_assignment_analysis"
 _IF_MISSING = "remove it if the module you look for is missing"
 _LOSSES = {
@@ -202,8 +199,6 @@ def _name_or_value(name: str, value: str) -> list[Finding]:
         except re.error as error:
             what = f"--{name}={value} is no regular expression ({error}): XLA matches nothing"
             return [_error(what, f"write --{name}=.* for everything")]
-    if name in _NOT_EVERYWHERE:
-        return [_warning(f"--{name}: {_NOT_EVERYWHERE[name]}; others end the process")]
     return []
 
 
@@ -270,9 +265,7 @@ def check_variables(variables: Mapping[str, str], *, is_jax_imported: bool) -> l
         is_jax_imported: Whether the process has imported jax already.
     """
     text = variables.get("XLA_FLAGS")
-    findings = [*_other_flags(text), *check_flags(text)]
-    if any(finding.level == WARNING for finding in findings):
-        findings = [finding for finding in findings if finding.level != FINE]
+    findings = check_flags(text)
     if "xla_dump_to" in variables.get("LIBTPU_INIT_ARGS", ""):
         what = "LIBTPU_INIT_ARGS has --xla_dump_to: libtpu alone then dumps"
         findings.append(_note(what, "XLA_FLAGS reaches jaxlib and libtpu both"))
@@ -282,27 +275,6 @@ def check_variables(variables: Mapping[str, str], *, is_jax_imported: bool) -> l
     if is_jax_imported and text:
         what = "jax is imported in this process; XLA_FLAGS has no effect after its first use"
         findings.append(_note(what))
-    return findings
-
-
-def _other_flags(text: str | None) -> list[Finding]:
-    """Return findings on flags that are not about dumps, which the installed jaxlib may lack."""
-    if text is None or not text.strip().startswith("--"):
-        return []
-    names = dict.fromkeys(name for name, _ in _split(text.strip())[0])
-    others = [name for name in names if name not in DUMP_FLAGS and not _name_or_value(name, "")]
-    if not others:
-        return []
-    flags = jaxlib_flags(others)
-    if flags is None:
-        return [_note(f"not checked, since no jaxlib is here: --{', --'.join(others)}")]
-    findings = []
-    for name in flags.missing:
-        near = difflib.get_close_matches(name, sorted(flags.known), n=1, cutoff=0.8)
-        what = (
-            f"--{name} is not in jaxlib {flags.version}, as here: an unknown flag ends the process"
-        )
-        findings.append(_warning(what, f"did you mean --{near[0]}?" if near else "remove it"))
     return findings
 
 
@@ -519,17 +491,18 @@ def doctor_report(path: str | None) -> Report:
         path: File, folder or archive; None for the machine alone.
     """
     variables = check_variables(os.environ, is_jax_imported="jax" in sys.modules)
-    versions, cache = installed_versions(__version__), _cache_text()
+    versions, cache = _installed_versions(), _cache_text()
     dump: Dump | None = None
     texts = Texts()
     findings: list[Finding] = []
     if path is not None:
-        options = check_debug_options(debug_options(path) or "")
         try:
             dump = load(path)
         except HloLensError as error:
-            findings = [*_reasons(path, error), *options]
+            findings = _reasons(path, error)
         else:
+            texts_of_options = (one.setting("debug_options") for one in dump.modules)
+            options = check_debug_options(next(filter(None, texts_of_options), ""))
             numbered = [module for module in dump.modules if module.number is not None]
             texts = Texts(kinds=tuple(_text_kinds(numbered)))
             findings = [*options, *_dump_findings(dump, numbered)]
@@ -558,6 +531,26 @@ def doctor_report(path: str | None) -> Report:
         findings=[finding._asdict() for finding in findings],
     )
     return Report(kind="doctor", sections=tuple(sections), data=data)
+
+
+_PACKAGES = (
+    *("jax", "jaxlib", "libtpu", "jax-cuda12-plugin", "jax-cuda13-plugin", "jax-rocm7-plugin"),
+    *("flax", "torch", "torch-xla", "tensorflow"),
+)
+
+
+def _installed_versions() -> dict[str, str | None]:
+    """Return the versions of packages that matter for dumps; None for jax that is not installed."""
+    versions: dict[str, str | None] = {
+        "hlo-lens": __version__,
+        "Python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        **dict.fromkeys(("jax", "jaxlib")),
+    }
+    for name in _PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def _cache_text() -> str:

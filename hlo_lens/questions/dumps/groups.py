@@ -1,4 +1,4 @@
-"""Modules grouped by function and process, and the likely training step among them.
+"""Modules grouped by function and process, the likely training step, programs of several processes.
 
 Modules of one name in one process are compiles of one function: each beyond the first is a retrace.
 A text without a number in its name, such as one of ``compiled.as_text()``, is no compile, and no
@@ -10,7 +10,11 @@ others, and never the step. A text from before the program is divided over devic
 all of them, and is compared by a device's share.
 
 The process of a module is its folder, without the part with the module's own name, which
-``--xla_dump_hlo_to_subfolder`` adds.
+``--xla_dump_hlo_to_subfolder`` adds. Compiles of one name are paired over processes first by equal
+text, then by equal text up to names, then by equal parameter shapes; of the rest, the k-th of one
+process with the k-th of another. So an extra compile in one process is reported as such and shifts
+no others. Folders without names of processes (``rank_0``, ``host3``, a number, an address, XLA's
+``MODULE/HOST_PID``) are compared alike, but are no processes of one job.
 """
 
 from __future__ import annotations
@@ -20,12 +24,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.program.pages import MOST_OF_LEADING
-from hlo_lens.questions.dumps.listing import ListingFacts, known_listings, processes_of
-from hlo_lens.render.result import Result, Row, Unit, columns_of
+from hlo_lens.questions.dumps.listing import (
+    ListingFacts,
+    has_processes,
+    known_listings,
+    processes_of,
+)
+from hlo_lens.render.result import Records, Result, Row, Unit, columns_of
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
@@ -306,3 +315,154 @@ def training_step_first(modules: Sequence[ModuleDump]) -> list[int]:
     rest = [k for k, module in enumerate(modules) if module.log is None]
     place, _ = lead_of([modules[k] for k in rest], None)
     return [*rest[place : place + 1], *rest[:place], *rest[place + 1 :], *logs]
+
+
+# ---- programs of several processes --------------------------------------------------------------
+
+
+SAME = "same"
+SAME_BUT_NAMES = "same up to names"
+DIFFERENT = "different"
+MISSING = "not in all processes"
+UNKNOWN = "not known"
+
+_ORDER = (DIFFERENT, UNKNOWN, MISSING, SAME_BUT_NAMES, SAME)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedProgram:
+    """One compile, over all processes.
+
+    Attributes:
+        having: Processes that have it.
+        modules: Index of its module in the first process and in `odd`; None where these are the
+            same, or are not known.
+    """
+
+    name: Annotated[str, "name of the module"]
+    compile: Annotated[int, "index among the programs of that name, from 0"]
+    verdict: Annotated[str, "same, different, or not in all processes"]
+    processes: Annotated[int, Unit.COUNT, "number of processes that have it"]
+    odd: Annotated[str | None, "the first process that differs, or lacks it"]
+    having: tuple[str, ...]
+    modules: tuple[int, int] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcrossProcesses(Records[SharedProgram]):
+    """Programs of a job, differences first.
+
+    Attributes:
+        programs: Programs with their verdicts.
+        processes: All processes.
+        are_processes: Whether the folders have names of processes.
+    """
+
+    KIND: ClassVar[str] = "across-processes"
+    programs: tuple[SharedProgram, ...]
+    processes: tuple[str, ...]
+    are_processes: bool = True
+
+    def count(self, verdict: str) -> int:
+        """Return the number of compiles with a verdict."""
+        return sum(program.verdict == verdict for program in self.programs)
+
+
+def across_processes(modules: Sequence[ListingFacts]) -> AcrossProcesses:
+    """Return the comparison of the programs of several processes; facts must have fingerprints."""
+    processes = processes_of(modules)
+    by_name: dict[str, list[_Compiles]] = {}
+    seen: Counter[tuple[str, str]] = Counter()
+    for place, module in enumerate(modules):
+        if module.number is None:
+            continue
+        key = module.process, module.name
+        alone = _Compiles(seen[key], module, {module.process: place})
+        seen[key] += 1
+        by_name.setdefault(module.name, []).append(alone)
+    programs = [
+        _program(name, count, joined.places, modules, processes)
+        for name, alone in by_name.items()
+        for count, joined in enumerate(_joined(alone))
+    ]
+    programs.sort(key=lambda p: (_ORDER.index(p.verdict), p.name, p.compile))
+    return AcrossProcesses(
+        programs=tuple(programs), processes=processes, are_processes=has_processes(modules)
+    )
+
+
+@dataclass(slots=True)
+class _Compiles:
+    """Compiles of several processes that are the same program.
+
+    Attributes:
+        order: Index of the first compile among those of its name in its process.
+        module: One of them.
+        places: Index of the module by process.
+    """
+
+    order: int
+    module: ListingFacts
+    places: dict[str, int]
+
+
+_LIKENESS: tuple[Callable[[ListingFacts], Hashable], ...] = (
+    lambda module: module.fingerprint and module.fingerprint.exact,
+    lambda module: module.fingerprint and module.fingerprint.nameless,
+    lambda module: module.signature,
+    lambda module: "",
+)
+"""Keys by which compiles of one name are the same program, strongest first; None matches none."""
+
+
+def _joined(alone: list[_Compiles]) -> list[_Compiles]:
+    """Return the compiles of one name; those of different processes are joined into one."""
+    for likeness in _LIKENESS:
+        found: dict[Hashable, _Compiles] = {}
+        used: Counter[Hashable] = Counter()
+        for one in sorted(alone, key=lambda one: one.order):
+            what = likeness(one.module)
+            if what is None:
+                found[id(one)] = one
+                continue
+            number = max(used[what, process] for process in one.places)
+            for process in one.places:
+                used[what, process] = number + 1
+            first = found.setdefault((what, number), one)
+            if first is not one:
+                first.places.update(one.places)
+        alone = list(found.values())
+    return sorted(alone, key=lambda one: (one.order, min(one.places.values())))
+
+
+def _program(
+    name: str,
+    count: int,
+    places: Mapping[str, int],
+    modules: Sequence[ListingFacts],
+    processes: Sequence[str],
+) -> SharedProgram:
+    having = sorted(places)
+    prints = [modules[places[process]].fingerprint for process in having]
+    odd = pair = None
+    if None in prints:
+        verdict, odd = UNKNOWN, having[prints.index(None)]
+    elif len({one.exact for one in prints if one is not None}) == 1:
+        verdict = SAME
+    else:
+        is_renamed = len({one.nameless for one in prints if one is not None}) == 1
+        verdict = SAME_BUT_NAMES if is_renamed else DIFFERENT
+        keys = [one and (one.exact if is_renamed else one.nameless) for one in prints]
+        odd = next(p for p, key in zip(having, keys, strict=True) if key != keys[0])
+        pair = places[having[0]], places[odd]
+    if verdict in (SAME, SAME_BUT_NAMES) and len(having) < len(processes):
+        verdict, odd = MISSING, next(process for process in processes if process not in places)
+    return SharedProgram(
+        name=name,
+        compile=count,
+        verdict=verdict,
+        processes=len(having),
+        odd=odd,
+        having=tuple(having),
+        modules=pair,
+    )

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated
 
 from hlo_lens.hlo.columns import END, NAME_END
@@ -30,7 +29,7 @@ from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.patterns import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.query import InstructionTable
@@ -321,43 +320,23 @@ _TOKEN = lazy_pattern(rf"{_STRING}|%?[A-Za-z_][\w.-]*")
 _SPACE = re.compile(r"\s+")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a module in the compared form.
-
-    Attributes:
-        exact: Text without metadata.
-        nameless: The same with numbers in place of names.
-        place: ``computation/instruction``; ``header`` for a header.
-    """
-
-    exact: str
-    nameless: str
-    place: str
-
-
 def fingerprint(module: HloModule) -> Fingerprint:
-    """Return the hashes of the text of a module."""
+    """Return the hashes of the text of a module, without metadata."""
     import hashlib  # which loads OpenSSL
 
     exact, nameless = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
-    for line in _lines(module):
-        exact.update(line.exact.encode("utf-8", "replace") + b"\n")
-        nameless.update(line.nameless.encode("utf-8", "replace") + b"\n")
-    return Fingerprint(exact.hexdigest(), nameless.hexdigest())
-
-
-def _lines(module: HloModule) -> Iterator[Line]:
-    """Yield the header and all instructions of a module in the compared form."""
     columns = module.columns
     computations = {c.name: f"@{k}" for k, c in enumerate(module.computations)}
+
+    def add(text: str, alike: str) -> None:
+        exact.update(text.encode("utf-8", "replace") + b"\n")
+        nameless.update(alike.encode("utf-8", "replace") + b"\n")
+
     for name, value in module.header.items():
-        text = f"{name}={_FINGERPRINT.sub('', value)}"
-        yield Line(text, text, "header")
+        add(*[f"{name}={_FINGERPRINT.sub('', value)}"] * 2)
     for computation in module.computations:
         head = "entry computation" if computation.is_entry else "computation"
-        number = computations[computation.name]
-        yield Line(f"{head} {computation.name}", f"{head} {number}", computation.name)
+        add(f"{head} {computation.name}", f"{head} {computations[computation.name]}")
         own = {columns.name(row): f"%{k}" for k, row in enumerate(computation.rows)}
         names, root = {**computations, **own}, computation.root_row
 
@@ -365,22 +344,7 @@ def _lines(module: HloModule) -> Iterator[Line]:
             return names.get(match[0].removeprefix("%"), match[0])
 
         for row in computation.rows:
-            name = columns.name(row)
+            name, mark = columns.name(row), "ROOT " if row == root else ""
             rest = _SPACE.sub(" ", _METADATA.sub("", columns.text(row, NAME_END, END)))
-            head = "ROOT " if row == root else ""
-            yield Line(
-                f"{head}{name}{rest}",
-                f"{head}{names[name]}{_TOKEN.sub(numbered, rest)}",
-                f"{computation.name}/{name}",
-            )
-
-
-def first_difference(base: HloModule, other: HloModule) -> tuple[Line | None, Line | None] | None:
-    """Return the first different lines of two modules; None if there are none.
-
-    A line is None if its module has ended.
-    """
-    for one, two in zip_longest(_lines(base), _lines(other)):
-        if one is None or two is None or one.exact != two.exact:
-            return one, two
-    return None
+            add(f"{mark}{name}{rest}", f"{mark}{names[name]}{_TOKEN.sub(numbered, rest)}")
+    return Fingerprint(exact.hexdigest(), nameless.hexdigest())

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from hlo_lens.load.module import SkippedFiles
 from hlo_lens.questions.dumps.groups import (
-    MOST_MEMORY,
-    STEP,
-    ModuleGroup,
-    ModuleGroups,
-    module_groups,
-)
-from hlo_lens.questions.dumps.processes import (
     DIFFERENT,
     MISSING,
+    MOST_MEMORY,
     SAME,
     SAME_BUT_NAMES,
+    STEP,
     UNKNOWN,
     AcrossProcesses,
+    ModuleGroup,
+    ModuleGroups,
     across_processes,
-    difference_lines,
+    module_groups,
 )
 from hlo_lens.questions.memory.results import MOST_ESTIMATED
 from hlo_lens.render.result import Unit, columns_of, rows_of
 from hlo_lens.render.table import Report, Section, Table, table_of
 from hlo_lens.render.to_json import envelope
+from hlo_lens.text.names import shell_word
 from hlo_lens.text.units import (
     Amount,
     Kind,
@@ -86,7 +85,7 @@ def ls_report(
     """
     groups = module_groups(facts, sort=sort, is_grouped=is_grouped)
     across = across_processes(facts) if len(groups.processes) > 1 else None
-    odd = () if across is None else tuple(difference_lines(across, modules))
+    odd = () if across is None else tuple(_difference_notes(across, dump.path))
     tables = [_modules_table(groups, facts, sort=sort, is_grouped=is_grouped)]
     retraces = [row for group in groups.groups for row in _retraces(group)] if is_grouped else []
     if retraces:
@@ -190,6 +189,16 @@ def _verdicts(across: AcrossProcesses) -> Iterator[str]:
             odd = next(p for p in across.programs if p.verdict == verdict)
             name = f" ({odd.name} in {odd.odd})" if odd.odd and verdict != SAME else ""
             yield f"{plural(count, 'program')} {word}{name}"
+
+
+def _difference_notes(across: AcrossProcesses, path: str) -> Iterator[str]:
+    """Yield the command that shows how the first program differs, where it can read both."""
+    program = next((one for one in across.programs if one.modules), None)
+    if program is not None and program.odd is not None:
+        folders = [str(Path(path, folder)) for folder in (program.having[0], program.odd)]
+        if all(Path(folder).exists() for folder in folders):
+            words = " ".join(map(shell_word, (*folders, "--module", program.name)))
+            yield f"what differs in {program.name}: hlo-lens diff {words}"
 
 
 # ---- tables -------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ from click.testing import CliRunner, Result
 
 import hlo_lens
 from hlo_lens.cli import main
-from hlo_lens.load import environment as environment_module
 from hlo_lens.questions.dumps.doctor import check_debug_options, check_flags, check_variables
 from tests.corpus import ROOT, SAMPLES
 from tests.load.test_archive import PACKED
@@ -93,42 +91,6 @@ def test_options_of_a_dump_in_an_archive_are_reported(tmp_path: Path, pack: str)
     (tmp_path / "a").write_bytes(PACKED[pack]({**texts, **options}))
     found = " | ".join(what for _, what in findings(tmp_path / "a"))
     assert "made with --xla_dump_max_hlo_modules=2: XLA stops dumping" in found
-
-
-def test_flags_that_the_installed_jaxlib_lacks_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "jaxlib"
-    folder.mkdir()
-    (folder / "libjax_common.so").write_bytes(b"\1xla_gpu_autotune_level\0xla_cpu_fast\0 xla_no")
-    (folder / "__init__.py").touch()
-    information = tmp_path / "jaxlib-0.9.9.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: jaxlib\nVersion: 0.9.9\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    for name in ("jax", "jaxlib"):  # another test may have imported them
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setattr(environment_module, "_LIBRARY", 1)
-    flags = "--xla_dump_to=/d --xla_gpu_autotune_levl=0 --xla_cpu_fast=1 --xla_no"
-    monkeypatch.setenv("XLA_FLAGS", flags)
-    found = check_variables(os.environ, is_jax_imported=False)
-    assert [(f.level, f.what.split(":")[0], f.remedy) for f in found] == [
-        (
-            "warning",
-            "--xla_gpu_autotune_levl is not in jaxlib 0.9.9, as here",
-            "did you mean --xla_gpu_autotune_level?",
-        ),
-        ("warning", "--xla_no is not in jaxlib 0.9.9, as here", "remove it"),
-    ]
-
-
-def test_flags_that_cannot_be_checked_are_not_called_right(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(environment_module, "_library", lambda: None)
-    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/d --xla_gpu_autotune_levl=0")
-    found = check_variables(os.environ, is_jax_imported=False)
-    assert found[0].what == "not checked, since no jaxlib is here: --xla_gpu_autotune_levl"
 
 
 @pytest.mark.parametrize(
@@ -222,7 +184,6 @@ def test_good_flags_are_fine(text: str) -> None:
         (f"{GOOD} --xla_dump_hlo_module_re=x", "warning", "only modules whose name", "remove"),
         (f"{GOOD} --xla_dump_max_hlo_modules=3", "warning", "stops dumping", "remove"),
         (f"{GOOD} --xla_dump_to=/tmp/e", "warning", "occurs 2 times; the last one counts", ""),
-        (f"{GOOD} --xla_dump_compact_gte", "warning", "only jaxlib 0.12", ""),
         (f"{GOOD} '--x", "error", "a quote without an end", "close"),
         (
             f"{GOOD} --xla_dump_buffer_assignment_analysis=false",

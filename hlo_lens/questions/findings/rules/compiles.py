@@ -227,15 +227,15 @@ def different_hosts(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Find
     Fix:
         Remove what depends on the process: jax.process_index() in shapes, the iteration order of
         sets and dictionaries, random seeds from time, files or flags that only one host has.
-        hlo-lens ls DIR prints the first instruction that differs.
+        hlo-lens ls DIR prints the command that shows what differs.
 
     Fine when:
         The processes are stages of a pipeline, which run programs of their own on purpose.
     """
     if len({one.folder for one in modules}) < 2:
         return  # without importing the comparison
+    from hlo_lens.questions.dumps.groups import DIFFERENT, across_processes
     from hlo_lens.questions.dumps.listing import has_processes
-    from hlo_lens.questions.dumps.processes import DIFFERENT, across_processes
 
     for program in across_processes(modules).programs if has_processes(modules) else ():
         if program.verdict != DIFFERENT or program.modules is None:
