@@ -33,7 +33,7 @@ from hlo_lens.questions.what_if.arguments import (
     result_name,
 )
 from hlo_lens.render.result import Records, Unit
-from hlo_lens.shapes.named_sharding import axes_of_entry, partition_spec_text, spec_of_axes
+from hlo_lens.shapes.named_sharding import axes_of_entry, spec_of_axes, written_spec
 from hlo_lens.shapes.shape import xla_name
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.names import shell_word
@@ -392,7 +392,7 @@ class _Division(NamedTuple):
         axes += [()] * ((0 if shape is None else shape.rank) - len(axes))
         for axis, dimension in self.axes:
             axes[dimension] = (*axes[dimension], axis)
-        return partition_spec_text(spec_of_axes(axes))
+        return written_spec(spec_of_axes(axes))
 
 
 def _divided(saving: Saving, dimension: int | None = None) -> _Division:

@@ -65,13 +65,13 @@ def test_values_of_one_shape_are_divided_together_with_their_results() -> None:
     shards = [one for one in found(SHARDED).candidates if one.kind == "shard"]
     over_data = next(one for one in shards if one.change.endswith("over data in dimension 0"))
     assert over_data.values == ("opt.mu", "result{0}", "w", "result{1}")
-    assert over_data.requests[:2] == ("opt.mu=P('data',)", "result{0}=P('data',)")
+    assert over_data.requests[:2] == ("opt.mu=P('data')", "result{0}=P('data')")
     assert over_data.saves_bytes == 4 * 64 * 8 * 4 // 2
     others = {one.change for one in shards}
     assert any("over data in dimension 1" in one for one in others)
     assert any("over model in dimension 0" in one for one in others)
     both = next(one for one in shards if "model in dimension 0 and data" in one.change)
-    assert both.requests[0] == "opt.mu=P(('model', 'data'),)"
+    assert both.requests[0] == "opt.mu=P(('model', 'data'))"
     assert both.saves_bytes == 4 * 64 * 8 * 4 // 8 * 7
 
 
