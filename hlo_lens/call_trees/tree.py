@@ -20,6 +20,7 @@ from hlo_lens.text.dump_kinds import TREE_FORMS
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, Span, clean, decode
 from hlo_lens.text.source_files import INSTALLED, STANDARD, SYNTHETIC, is_library_file
+from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -376,7 +377,7 @@ def call_label(text: str) -> CallFrame:
     return CallFrame(
         function=token.get("FUNCTION") or token["NAME"],
         file=token.get("FILE") or token.get("QUOTED_FILE"),
-        line=int(token["LINE"]) if "LINE" in token else None,
+        line=bounded_int(token["LINE"]) if "LINE" in token else None,
     )
 
 

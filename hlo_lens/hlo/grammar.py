@@ -26,6 +26,7 @@ from hlo_lens.shapes.shape import SHAPE_NAMES
 from hlo_lens.shapes.sharding import SHARDING_NAMES
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import Source, Span
+from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
     from hlo_lens.hlo.metadata import StackFrames
@@ -228,7 +229,7 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
     def table_record(self, children: list[_Node | Token | None]) -> dict[str, int]:
         """Return the fields of a row of the tables of locations and frames."""
         pairs = (child.children for child in children if isinstance(child, Tree))
-        return {str(name)[:-1]: int(str(number)) for name, number in pairs}
+        return {str(name)[:-1]: bounded_int(str(number)) for name, number in pairs}
 
     def stack_frame_index(self, tables: list[Tree[Any] | None]) -> StackFrames:
         rows: list[list[Any]] = [[] if table is None else table.children for table in tables]
@@ -350,7 +351,7 @@ class _Conversion(Transformer_NonRecursive[Token, Any]):
         shape, name, *indices = _children(node)
         if node.data == "nested_instruction":
             return ReadOperand(nested=self._one_call(cast("_Node", name), shape))
-        index = tuple(int(str(cast("_Node", i).children[0])) for i in indices)
+        index = tuple(bounded_int(str(cast("_Node", i).children[0])) for i in indices)
         return ReadOperand(name=_bare(name), index=index, shape=self._optional(shape))
 
 

@@ -17,6 +17,7 @@ from hlo_lens.shapes.shape import Shape
 from hlo_lens.shapes.sharding import HloSharding, Meshes, meshes_by_name, shardy_shardings
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.source import Source, clean, decode
+from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -250,7 +251,7 @@ def _shape(type_text: str) -> Shape | None:
     sizes = match["sizes"].split("x")[:-1]
     if any(len(size) > _LONGEST or not (size == "?" or size.isdecimal()) for size in sizes):
         return None
-    dimensions = tuple(None if size == "?" else int(size) for size in sizes)
+    dimensions = tuple(None if size == "?" else bounded_int(size) for size in sizes)
     return Shape(
         element_type=_element_type(match["type"]),
         dimensions=dimensions,

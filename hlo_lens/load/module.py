@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
 from hlo_lens.text.dump_kinds import AFTER, BEFORE, module_address
 from hlo_lens.text.errors import Gap, UnknownNameError
 from hlo_lens.text.names import did_you_mean, shell_word
-from hlo_lens.text.units import listed
+from hlo_lens.text.units import bounded_int, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -133,7 +133,7 @@ class Stage:
     def pass_number(self) -> int | None:
         """Number of the pass, for texts that ``--xla_dump_hlo_pass_re`` writes; None for others."""
         number, dot, _ = self.name.partition(".")
-        return int(number) if dot and number.isdecimal() else None
+        return bounded_int(number) if dot and number.isdecimal() else None
 
 
 @dataclass(slots=True)
@@ -349,7 +349,7 @@ def _stages_like(stages: tuple[Stage, ...], wanted: str) -> list[Stage]:
     if wanted == "after":
         return [stage for stage in stages if stage.name.endswith(AFTER)]
     if wanted.isdecimal():
-        return [stage for stage in stages if stage.pass_number == int(wanted)]
+        return [stage for stage in stages if stage.pass_number == bounded_int(wanted)]
     exact = [stage for stage in stages if stage.name == wanted]
     return exact or [stage for stage in stages if wanted in stage.name]
 

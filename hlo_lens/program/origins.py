@@ -245,7 +245,7 @@ class InstructionPlaces:
         if match is None:
             return None
         file = self._string(match[1])
-        line = int(match[2]) if match[2] else None
+        line = bounded_int(match[2]) if match[2] else None
         if not file or makes_every_operation(file):
             return None
         return SourceLocation(file=file, line=line)

@@ -57,6 +57,7 @@ from hlo_lens.shapes.named_sharding import (
 from hlo_lens.shapes.shape import Shape
 from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UnknownNameError, UsageError
 from hlo_lens.text.patterns import lazy_pattern
+from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -726,8 +727,8 @@ def _mesh(match: re.Match[str]) -> Mesh | None:
     """Return a mesh; None for one without devices, or with too many."""
     if _TOO_LONG.search(match["axes"]) or _TOO_LONG.search(match["ids"] or ""):
         return None
-    sizes = {name: int(size) for name, size in _AXIS.findall(match["axes"])}
-    ids = [int(number) for number in re.findall(r"\d+", match["ids"] or "")]
+    sizes = {name: bounded_int(size) for name, size in _AXIS.findall(match["axes"])}
+    ids = [bounded_int(number) for number in re.findall(r"\d+", match["ids"] or "")]
     if not sizes:
         return Mesh.maximal(ids[0]) if ids else Mesh()
     if not 0 < math.prod(sizes.values()) <= MOST_DEVICES:

@@ -18,6 +18,7 @@ from itertools import islice
 from hlo_lens.grammar.lines import first_word
 from hlo_lens.text.log_words import has_log_words
 from hlo_lens.text.patterns import lazy_pattern
+from hlo_lens.text.units import bounded_int
 
 
 class DumpKind(enum.Enum):
@@ -537,7 +538,7 @@ def split_file_name(name: str) -> DumpFileName:
     text = (stage["part"] or "").removeprefix("-") if stage else ""
     return DumpFileName(
         module=module,
-        number=int(number[1]) if number else None,
+        number=bounded_int(number[1]) if number else None,
         stage=found,
         part=PROTO if stage and stage["proto"] and not text else text,
     )
@@ -595,4 +596,4 @@ def stage_rank(stage: str) -> int:
 def stage_order(stage: str) -> tuple[int, int, str]:
     """Return the place of a stage in the order of compilation, as a key for sorting."""
     number = stage.partition(".")[0]
-    return _stage_form(stage), int(number) if number.isdecimal() else 0, stage
+    return _stage_form(stage), bounded_int(number) if number.isdecimal() else 0, stage

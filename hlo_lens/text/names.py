@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from heapq import nsmallest
 
+from hlo_lens.text.units import bounded_int
+
 _MOST = 4
 _COMPARED = 4096
 """Most names that are compared letter by letter: those nearest in length."""
@@ -83,7 +85,7 @@ def split_source(source: str | None) -> tuple[str | None, int | None]:
         return None, None
     file, _, line = source.rpartition(":")
     is_line = line.isdecimal() and len(line) < _LONG_NUMBER
-    return (file, int(line)) if file and is_line else (source, None)
+    return (file, bounded_int(line)) if file and is_line else (source, None)
 
 
 def last_scopes(op_name: str | None, count: int = 1) -> str:

@@ -302,6 +302,11 @@ def test_other_file_names_have_no_parts(name: str) -> None:
     assert split_file_name(name) == DumpFileName(module=module, number=None, stage=None, part="")
 
 
+def test_number_of_thousands_of_digits_in_a_file_name_is_read() -> None:
+    found = split_file_name(f"module_{'9' * 5000}.jit_f.before_optimizations.txt")
+    assert (found.number, found.stage) == (2**64, "before_optimizations")
+
+
 def test_names_of_the_samples_have_all_parts() -> None:
     names = [split_file_name(p.name) for p in corpus.SAMPLES.rglob("module_*")]
     assert names
