@@ -128,11 +128,11 @@ class HloInstruction:
         row: Its row in the module's columns.
     """
 
-    __slots__ = ("_opcode", "_row", "computation")
+    __slots__ = ("_opcode", "computation", "row")
 
     def __init__(self, computation: HloComputation, row: int) -> None:
         self.computation = computation
-        self._row = row
+        self.row = row
         self._opcode: str | None = None
 
     def __repr__(self) -> str:
@@ -163,24 +163,19 @@ class HloInstruction:
     @property
     def name(self) -> str:
         """Name without ``%``; unique within the computation."""
-        return self._columns.name(self._row)
-
-    @property
-    def row(self) -> int:
-        """Its row in the module's columns."""
-        return self._row
+        return self._columns.name(self.row)
 
     @property
     def opcode(self) -> str:
         """Opcode as written, sugar included: ``reduce-scatter-start``."""
         if self._opcode is None:
-            self._opcode = self._columns.opcode(self._row)
+            self._opcode = self._columns.opcode(self.row)
         return self._opcode
 
     @property
     def shape_text(self) -> str:
         """Result shape as written, or inferred where left out; empty if it is not known."""
-        return self._columns.text(self._row, SHAPE, SHAPE_END)
+        return self._columns.text(self.row, SHAPE, SHAPE_END)
 
     @property
     def shape(self) -> Shape | None:
@@ -211,12 +206,12 @@ class HloInstruction:
     @property
     def operand_text(self) -> str:
         """The text between the parentheses: operands, a literal or a parameter number."""
-        return self._columns.text(self._row, OPERANDS, OPERANDS_END)
+        return self._columns.text(self.row, OPERANDS, OPERANDS_END)
 
     @property
     def operands(self) -> tuple[HloOperand, ...]:
         """Operands in order; empty for a constant and a parameter."""
-        return self._columns.operands(self._row)
+        return self._columns.operands(self.row)
 
     @property
     def operand_names(self) -> tuple[str, ...]:
@@ -250,17 +245,17 @@ class HloInstruction:
     @property
     def parameter_number(self) -> int | None:
         """K of ``parameter(K)``; None for other opcodes and if not printed."""
-        return self._columns.parameter_number(self._row)
+        return self._columns.parameter_number(self.row)
 
     @property
     def is_root(self) -> bool:
         """Whether it is the computation's result: marked ROOT, or the last if none is marked."""
-        return self._row == self.computation.root_row
+        return self.row == self.computation.root_row
 
     @property
     def attribute_list(self) -> tuple[tuple[str, str], ...]:
         """Names and values in order, as written; async sugar can repeat a name."""
-        return self._columns.attribute_list(self._row)
+        return self._columns.attribute_list(self.row)
 
     @property
     def attributes(self) -> Mapping[str, str]:
@@ -272,7 +267,7 @@ class HloInstruction:
 
     def attribute(self, name: str) -> str | None:
         """Return the value of one attribute as written, or None."""
-        return self._columns.attribute(self._row, name)
+        return self._columns.attribute(self.row, name)
 
     @property
     def called_computations(self) -> tuple[str, ...]:
@@ -285,12 +280,12 @@ class HloInstruction:
     @property
     def calls(self) -> tuple[tuple[str, str], ...]:
         """The computations it calls: attribute and name of each, in order of the attributes."""
-        return self._columns.calls(self._row)
+        return self._columns.calls(self.row)
 
     @property
     def control_predecessors(self) -> tuple[str, ...]:
         """Names of the instructions that must run before it, without ``%``."""
-        return self._columns.control_predecessors(self._row)
+        return self._columns.control_predecessors(self.row)
 
     @property
     def sharding(self) -> HloSharding | None:
@@ -313,7 +308,7 @@ class HloInstruction:
     @property
     def tuple_index(self) -> int | None:
         """K of ``get-tuple-element(...), index=K``; None if it is not printed or no such number."""
-        return self._columns.tuple_index(self._row)
+        return self._columns.tuple_index(self.row)
 
     @property
     def channel_id(self) -> int | None:
@@ -368,7 +363,7 @@ class HloInstruction:
         """Its span in the text, from its name to its end."""
         from hlo_lens.text.source import Span
 
-        base = self._row * STRIDE
+        base = self.row * STRIDE
         spans = self._columns.spans
         return Span(spans[base + NAME], spans[base + END])
 
@@ -394,13 +389,13 @@ class HloComputation:
         columns: Columns that hold it, if not the module's.
     """
 
-    __slots__ = ("_columns", "_name", "_place", "module")
+    __slots__ = ("_columns", "_name", "module", "place")
 
     def __init__(
         self, module: HloModule, place: int, columns: ComputationColumns | None = None
     ) -> None:
         self.module = module
-        self._place = place
+        self.place = place
         self._columns = module.computation_columns if columns is None else columns
         self._name: str | None = None
 
@@ -408,51 +403,46 @@ class HloComputation:
         return f"<HloComputation {self.name} of {len(self.rows)} instructions>"
 
     @property
-    def place(self) -> int:
-        """Its place among the module's computations."""
-        return self._place
-
-    @property
     def name(self) -> str:
         """Name without ``%``; empty where the text prints none."""
         if self._name is None:
-            known = self._columns.names.get(self._place)
+            known = self._columns.names.get(self.place)
             self._name = self._text(TITLE) if known is None else known
         return self._name
 
     @property
     def is_entry(self) -> bool:
         """Whether it is the entry of the module."""
-        return self._columns.is_entry(self._place)
+        return self._columns.is_entry(self.place)
 
     @property
     def is_complete(self) -> bool:
         """Whether its closing brace was found."""
-        return self._columns.is_complete(self._place)
+        return self._columns.is_complete(self.place)
 
     @property
     def is_inline(self) -> bool:
         """Whether its body is printed inside the instruction that calls it."""
-        return self._columns.is_inline(self._place)
+        return self._columns.is_inline(self.place)
 
     @property
     def start(self) -> int:
         """Its offset in the text."""
-        return self._columns.start(self._place)
+        return self._columns.start(self.place)
 
     @property
     def rows(self) -> Sequence[int]:
         """Its rows in the module's columns, in text order."""
-        return self._columns.rows(self._place)
+        return self._columns.rows(self.place)
 
     def _text(self, column: int) -> str:
-        start, end = self._columns.span(self._place, column)
+        start, end = self._columns.span(self.place, column)
         return self.module.columns.source.text[start:end]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, HloComputation):
             return NotImplemented
-        if self._columns is other._columns and self._place == other._place:
+        if self._columns is other._columns and self.place == other.place:
             return True
         return (
             self.name == other.name
@@ -474,7 +464,7 @@ class HloComputation:
         """Where `signature_text` is in the text."""
         from hlo_lens.text.source import Span
 
-        return Span(*self._columns.span(self._place, SIGNATURE))
+        return Span(*self._columns.span(self.place, SIGNATURE))
 
     @property
     def attributes_text(self) -> str:
@@ -525,7 +515,7 @@ class HloComputation:
         If several have the name, as in hand-written text, the last one.
         """
         indexes = self._columns.name_indexes
-        index = indexes.get(self._place) or self._columns.small_indexes.get(self._place)
+        index = indexes.get(self.place) or self._columns.small_indexes.get(self.place)
         if index is None:
             index = self._name_index()
         row = index.get(name.removeprefix("%"))
@@ -536,11 +526,11 @@ class HloComputation:
         rows, columns, all_columns = self.rows, self._columns, self.module.columns
         if len(rows) > _FEW_ROWS:
             index = NameIndex(rows, all_columns.name, all_columns.names(rows))
-            columns.name_indexes[self._place] = index
+            columns.name_indexes[self.place] = index
             return index
         if len(columns.small_indexes) >= _SMALL_INDEXES:
             columns.small_indexes.clear()
-        small = columns.small_indexes[self._place] = all_columns.rows_by_name(rows)
+        small = columns.small_indexes[self.place] = all_columns.rows_by_name(rows)
         return small
 
     @property

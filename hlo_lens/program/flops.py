@@ -34,6 +34,7 @@ of rows and depth otherwise.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from dataclasses import dataclass
@@ -629,10 +630,10 @@ class WorkFinder:
 
     def of(self, row: int) -> Work:
         """Return the work of one run of an instruction."""
-        traits = opcode_traits(self._table.opcodes[row])
-        if traits.is_collective or traits.phase or _is_idle(traits):
+        opcode = self._table.opcodes[row]
+        if _is_workless(opcode):
             return NO_WORK
-        if not traits.is_caller:
+        if not opcode_traits(opcode).is_caller:
             return Work(self._moved(row), _flops_or_none(self._table, row))
         for below in self._bodies([row]):
             if below not in self._work:  # texts nest computations deep, and damaged ones in circles
@@ -672,7 +673,7 @@ class WorkFinder:
         """Return the work of an instruction, by that of the bodies that are known."""
         opcode = self._table.opcodes[row]
         traits = opcode_traits(opcode)
-        if traits.is_collective or traits.phase or _is_idle(traits) or self._is_idle_call(row):
+        if _is_workless(opcode) or self._is_idle_call(row):
             return NO_WORK
         calls = self._links.calls.of_row(row)
         if opcode == "fusion":
@@ -822,6 +823,13 @@ def _least(one: int | None, other: int | None) -> int | None:
 def _is_idle(traits: OpcodeTraits) -> bool:
     """Return whether an opcode does nothing when it runs."""
     return traits.is_idle or (traits.is_view and not traits.is_runner)
+
+
+@functools.cache
+def _is_workless(opcode: str) -> bool:
+    """Return whether an opcode does no work of its own, or that of a transfer."""
+    traits = opcode_traits(opcode)
+    return traits.is_collective or bool(traits.phase) or _is_idle(traits)
 
 
 def _flops_or_none(table: InstructionTable, row: int) -> int | None:

@@ -23,11 +23,10 @@ from collections import Counter, deque
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from hlo_lens.hlo.columns import END, OPERANDS_END, STRIDE
 from hlo_lens.hlo.metadata import SourceLocation, parse_metadata_string
-from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
 from hlo_lens.program.summary import hlo_text
@@ -257,29 +256,23 @@ def _is_numbered(op_name: str) -> bool:
     return match is not None and opcode_traits(match[1].replace("_", "-")).is_known
 
 
-class ArgumentNames:
-    """Names of the entry's parameters by row.
+def argument_names(module: HloModule) -> Mapping[int, str]:
+    """Return the names of the entry's parameters that have one, by row.
 
     A name that several parameters have is none: TensorFlow calls all of them ``XLA_Args``.
     """
-
-    def __init__(self, module: HloModule) -> None:
-        self._module = module
-
-    @cached_property
-    def by_row(self) -> Mapping[int, str]:
-        """Return the name of each parameter that has one."""
-        module = self._module
-        if not module.has_entry:
-            return {}
+    walks = module.links.walks
+    if "argument_names" not in walks:
         names: dict[int, str] = {}
-        for row in module.links.parameter_rows(module.entry.place) if module.entry.rows else ():
-            metadata = HloInstruction(module.entry, row).attribute("metadata")
+        is_there = module.has_entry and module.entry.rows
+        for row in module.links.parameter_rows(module.entry.place) if is_there else ():
+            metadata = module.columns.attribute(row, "metadata")
             name = metadata and parse_metadata_string(metadata, "op_name")
             if name:
                 names[row] = name
         counts = Counter(names.values())
-        return {row: name for row, name in names.items() if counts[name] == 1}
+        walks["argument_names"] = {r: name for r, name in names.items() if counts[name] == 1}
+    return cast("Mapping[int, str]", walks["argument_names"])
 
 
 _STEPS = 64
@@ -323,7 +316,6 @@ class Origins:
         self.steps = value_flow(module)
         self._module = module
         self._owners = module.links.owners
-        self._arguments = ArgumentNames(module)
         self._opcodes = self.steps.opcodes
         self._found: dict[Value, Origin] = {}
         self._wasted = 0
@@ -547,7 +539,7 @@ class Origins:
     @cached_property
     def _argument_names(self) -> frozenset[str]:
         """Names of the arguments; XLA gives them to gathers of weights as operation paths too."""
-        return frozenset(self._arguments.by_row.values())
+        return frozenset(argument_names(self._module).values())
 
     def _nearest(self, value: Value) -> Origin:
         """Return the origin of a value without what it is computed from and used by."""
@@ -583,7 +575,7 @@ class Origins:
         own, opcode = self.own(row), self._opcodes[row]
         if opcode == "parameter" and self._is_argument(row):
             number = self._module.instruction(row).parameter_number
-            name = self._arguments.by_row.get(row)
+            name = argument_names(self._module).get(row)
             name = name or (None if number is None else f"argument {number}")
             place = None if own is None else own.place
             return Origin(place=place, op_name=name, basis=Basis.ARGUMENT, row=row, argument=name)

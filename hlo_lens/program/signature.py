@@ -28,7 +28,7 @@ from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits, opcodes_where
 from hlo_lens.load.fact import fact
-from hlo_lens.program.origins import ArgumentNames
+from hlo_lens.program.origins import argument_names
 from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.program.value_flow import (
     CALLERS,
@@ -90,12 +90,10 @@ class _Columns:
         numbers: Number of the parameter; None for outputs, and if not printed.
         is_output: Whether they are outputs.
         operands: Names of the operands of a result that is a tuple, which are the outputs.
-        given: Names that the framework gave to parameters.
         names: Position to name of the parameters whose name was asked for.
     """
 
     module: HloModule
-    given: ArgumentNames
     leaves: list[_Leaf] = field(default_factory=list)
     indices: list[ShapeIndex] = field(default_factory=list)
     shardings: list[str | None] = field(default_factory=list)
@@ -174,7 +172,7 @@ class EntryValue:
             argument = module.framework.argument(self.number, index)
             if argument is not None:
                 return argument.name
-        return self._columns.given.by_row.get(self._columns.rows[self._place])
+        return argument_names(module).get(self._columns.rows[self._place])
 
     @property
     def shape(self) -> Annotated[str | None, "shape without layout"]:
@@ -293,7 +291,7 @@ def signature_of(table: InstructionTable) -> EntrySignature:
         aliases[alias.parameter_number, alias.parameter_index] = place
         aliases[_OUTPUT, alias.output_index] = place
     measured: dict[int, tuple[Shape, _Leaf]] = {}
-    parameters = _Columns(module=module, given=ArgumentNames(module))
+    parameters = _Columns(module=module)
     for position, (number, row) in enumerate(numbered):
         place = position if number is None else number
         shape = shapes[place] if place < len(shapes) else None
@@ -303,7 +301,7 @@ def signature_of(table: InstructionTable) -> EntrySignature:
             parameters.aliases.append(aliases.get((number, index), _NO_ALIAS))
     root = entry.root if is_whole else None
     operands = root.operand_names if root is not None and root.opcode == "tuple" else ()
-    outputs = _Columns(module=module, given=parameters.given, is_output=True, operands=operands)
+    outputs = _Columns(module=module, is_output=True, operands=operands)
     result = None if layout is None else layout.result
     for index in () if root is None else _add(outputs, root, result, measured):
         outputs.numbers.append(None)
@@ -394,8 +392,9 @@ def updated_arguments(module: ModuleDump) -> dict[str, frozenset[int]]:
         return {}
     parts = len(root.shape.tuple_shapes)
     indices = [(k,) for k in range(parts)] if root.shape.is_tuple else [()]
+    entry = {one.row: one.parameter_number for one in text.entry.parameters}
     return {
-        braces(index) if index else "": frozenset(_sources(text, Value(root.row, index)))
+        braces(index) if index else "": frozenset(_sources(text, Value(root.row, index), entry))
         for index in indices
     }
 
@@ -407,10 +406,9 @@ class _Step(NamedTuple):
     calls: tuple[int, ...] = ()
 
 
-def _sources(module: HloModule, result: Value) -> Iterator[int]:
-    """Yield the numbers of the parameters that a result is an update of."""
+def _sources(module: HloModule, result: Value, entry: Mapping[int, int | None]) -> Iterator[int]:
+    """Yield the numbers of the parameters, given by row, that a result is an update of."""
     flow = value_flow(module)
-    entry = {one.row: one.parameter_number for one in module.entry.parameters}
     waiting, seen = [_Step(result)], {_Step(result)}
     while waiting and len(seen) <= _MOST_STEPS:
         step = waiting.pop()
@@ -478,9 +476,9 @@ def moved_arguments(module: ModuleDump) -> Mapping[int, tuple[str, ...]]:
     """
     hlo = hlo_text(module)
     found: dict[int, dict[str, None]] = defaultdict(dict)
-    if not hlo.has_entry or not hlo.entry.rows:
+    if not hlo.has_entry or not any(_way(opcode).is_collective for opcode in hlo.opcodes.different):
         return {}
-    walk, names, visited = _Walk(hlo), ArgumentNames(hlo).by_row, 0
+    walk, names, visited = _Walk(hlo), argument_names(hlo), 0
     for number, row in sorted(hlo.links.parameters_of(hlo.entry.place).items()):
         name = names.get(row) or f"argument {number}"
         waiting, seen = [Value(row)], {Value(row)}
@@ -489,7 +487,7 @@ def moved_arguments(module: ModuleDump) -> Mapping[int, tuple[str, ...]]:
             value = waiting.pop()
             further: list[Value] = []
             for use in walk.flow.uses(value):
-                way = walk.way(use.row)
+                way = _way(walk.opcodes[use.row])
                 if way.is_collective:
                     found[use.row][name] = None
                 if way.is_passing or way.is_combined:
@@ -537,21 +535,17 @@ class _Walk:
 
     def __init__(self, module: HloModule) -> None:
         self.flow = value_flow(module)
-        self._opcodes = self.flow.opcodes
+        self.opcodes = self.flow.opcodes
         self._links = module.links
         self._kept: dict[Value, bool] = {}
 
-    def way(self, row: int) -> _Way:
-        """Return what an instruction makes of its operands."""
-        return _way(self._opcodes[row])
-
     def after(self, use: Use, way: _Way) -> Iterable[Value]:
         """Return the values that have the elements of an operand that an instruction moves."""
-        if self._opcodes[use.row] == "while" and not self._is_kept(Value(use.row, use.element)):
+        if self.opcodes[use.row] == "while" and not self._is_kept(Value(use.row, use.element)):
             return ()
         if way.is_combined and len(self._links.operands_of(use.row)) > 1:
             element = (use.position, *use.element)
-            is_start = self._opcodes[use.row].endswith("-start")
+            is_start = self.opcodes[use.row].endswith("-start")
             return (Value(use.row, (1, *element) if is_start else element),)
         return self.flow.after(use)
 
@@ -590,7 +584,7 @@ class _Walk:
         before = self.flow.before(value, _BACK)
         if before is not None:
             return [before]
-        opcode = self._opcodes[value.row]
+        opcode = self.opcodes[value.row]
         if opcode in SOURCELESS or opcode == "broadcast":
             return []
         moved = _way(opcode).moved

@@ -433,16 +433,20 @@ class ValueFlow:
 
     # ---- forwards ------------------------------------------------------------------------------
 
-    def uses(self, value: Value) -> Iterator[Use]:
-        """Yield the operands that are a value, have it as an element, or are a part of it."""
+    def uses(self, value: Value) -> list[Use]:
+        """Return the operands that are a value, have it as an element, or are a part of it."""
         row, index = value
         links = self._links
         listed = sorted(links.users_of_element(row, index[0])) if index else links.users_of(row)
         elements = links.operand_columns(row).elements
+        if not elements:
+            return [Use(user, position, index) for user, position in listed]
+        uses = []
         for user, position in listed:
             taken = elements[user][position] if user in elements else ()
             if index[: len(taken)] == taken[: len(index)]:
-                yield Use(user, position, index[len(taken) :])
+                uses.append(Use(user, position, index[len(taken) :]))
+        return uses
 
     def after(self, use: Use) -> Iterator[Value]:
         """Yield the values that an operand goes on as: none if its user takes another element.

@@ -301,7 +301,11 @@ def _by_start(
     operands_of = table.module.links.operands_of
     found: dict[int, int] = {}
     for end in ends:
-        waiting = deque(operands_of(end))
+        operands = operands_of(end)
+        if len(operands) == 1 and operands[0] != NOTHING and is_start(operands[0], end):
+            found.setdefault(operands[0], end)
+            continue
+        waiting = deque(operands)
         seen = set(waiting)
         while waiting and len(seen) < _STEPS:
             producer = waiting.popleft()

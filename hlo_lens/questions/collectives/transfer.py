@@ -249,6 +249,8 @@ def together(steps: Sequence[Overlap]) -> Overlap:
 
 
 EXPOSED = Overlap(instructions=0, flops=0, size_bytes=0, covered_ratio=0.0)
+_EMPTY = EXPOSED._replace(covered_ratio=None)
+"""Overlap of a transfer of no or unknown bytes."""
 
 
 def overlaps(
@@ -285,8 +287,12 @@ def _overlaps_in(
     begun: dict[int, list[int]] = {}
     ended: dict[int, list[int]] = {}
     for key, transfer in transfers.items():
-        found[key] = EXPOSED._replace(covered_ratio=0.0 if transfer.size_bytes else None)
-        start, end = (bisect_left(rows, one.row) for one in (transfer.start, transfer.done))
+        found[key] = EXPOSED if transfer.size_bytes else _EMPTY
+        start, end = transfer.start.row, transfer.done.row
+        if isinstance(rows, range):  # else bodies are printed in between
+            start, end = start - rows.start, end - rows.start
+        else:
+            start, end = bisect_left(rows, start), bisect_left(rows, end)
         if start < end:  # in damaged text the end may come first
             begun.setdefault(start, []).append(key)
             ended.setdefault(end, []).append(key)
