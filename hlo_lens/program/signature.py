@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from array import array
 from collections import defaultdict
-from dataclasses import dataclass, field
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias
 
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.module import HloInstruction
@@ -41,188 +40,40 @@ from hlo_lens.program.value_flow import (
     Value,
     value_flow,
 )
-from hlo_lens.render.result import Records, Unit, columns_of
+from hlo_lens.render.result import Records, Unit
 from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.query import InstructionTable
-    from hlo_lens.hlo.text import InputOutputAlias
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.value_flow import ValueFlow
-    from hlo_lens.render.result import Row
     from hlo_lens.shapes.shape import Shape, ShapeIndex
 
-
-_NO_ALIAS, _DONOR = -1, -2
-"""Stored in place of the position of an alias: not shared; reusable by any output."""
 
 MOST_LEAVES = 1 << 16
 """A tuple with more leaves than this is one row."""
 
-_OUTPUT = -1
-"""Number of an output among parameters."""
 
-
-class _Leaf(NamedTuple):
-    """A leaf of a shape: text, layout, logical and padded bytes."""
-
-    text: str | None = None
-    layout: str | None = None
-    size_bytes: int | None = None
-    padded_size_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Columns:
-    """Columns of parameters or outputs: a program may have thousands, and a page shows ten.
-
-    Attributes:
-        module: Their module.
-        leaves: Shape and bytes.
-        indices: Shape index in its parameter, or in the result.
-        shardings: Sharding as written.
-        aliases: Position in the module's ``input_output_alias``, or `_NO_ALIAS` or `_DONOR`.
-        rows: Row of the parameter; of outputs the row of the result.
-        numbers: Number of the parameter; None for outputs, and if not printed.
-        is_output: Whether they are outputs.
-        operands: Names of the operands of a result that is a tuple, which are the outputs.
-        names: Position to name of the parameters whose name was asked for.
-    """
-
-    module: HloModule
-    leaves: list[_Leaf] = field(default_factory=list)
-    indices: list[ShapeIndex] = field(default_factory=list)
-    shardings: list[str | None] = field(default_factory=list)
-    aliases: array[int] = field(default_factory=partial(array, "i"))
-    rows: array[int] = field(default_factory=partial(array, "I"))
-    numbers: list[int | None] = field(default_factory=list)
-    is_output: bool = False
-    operands: Sequence[str] = ()
-    names: dict[int, str] = field(default_factory=dict)
-
-
+@dataclass(frozen=True, slots=True)
 class EntryValue:
-    """One parameter, one output, or a leaf of it: a view, cheap to make."""
+    """One parameter, one output, or a leaf of it."""
 
-    __slots__ = ("_columns", "_place")
-
-    def __init__(self, columns: _Columns, place: int) -> None:
-        self._columns = columns
-        self._place = place
-
-    def __repr__(self) -> str:
-        return f"<EntryValue {self.kind} {self.name}: {self.shape}>"
-
-    def __eq__(self, other: object) -> bool:
-        return self.row() == other.row() if isinstance(other, EntryValue) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((self.kind, self._place))
-
-    def row(self) -> Row:
-        """Return its cells, in the order of `EntrySignature.COLUMNS`."""
-        return tuple(getattr(self, column.name) for column in columns_of(EntryValue))
-
-    @property
-    def kind(self) -> Annotated[str, "parameter or output"]:
-        """``parameter`` or ``output``."""
-        return "output" if self._columns.is_output else "parameter"
-
-    @property
-    def number(self) -> Annotated[int | None, "parameter number"]:
-        """Number of the parameter; None for outputs, and if not printed."""
-        return self._columns.numbers[self._place]
-
-    @property
-    def index(self) -> Annotated[str, "shape index of the leaf"]:
-        """Shape index of the leaf as XLA prints it (``{0,1}``); empty for a whole value."""
-        index = self._columns.indices[self._place]
-        return braces(index) if index else ""
-
-    @property
-    def name(self) -> Annotated[str, "argument name, or the instruction that gives the value"]:
-        """Name of a parameter or output.
-
-        For a parameter the framework's name of the argument, directly or from op_name, else the
-        instruction's name; for an output the name of the instruction that defines it.
-        """
-        columns, place = self._columns, self._place
-        own = columns.module.columns.name(columns.rows[place])
-        if columns.is_output:
-            index = columns.indices[place]
-            is_operand = len(index) == 1 and index[0] < len(columns.operands)
-            return columns.operands[index[0]] if is_operand else own
-        if place not in columns.names:
-            columns.names[place] = self._given_name() or own
-        return columns.names[place]
-
-    @property
-    def is_named(self) -> bool:
-        """Whether the name is one that the framework gave, not the instruction's."""
-        return self.kind == "parameter" and self._given_name() is not None
-
-    def _given_name(self) -> str | None:
-        module = self._columns.module
-        if module.framework is not None:
-            index = self._columns.indices[self._place]
-            argument = module.framework.argument(self.number, index)
-            if argument is not None:
-                return argument.name
-        return argument_names(module).get(self._columns.rows[self._place])
-
-    @property
-    def shape(self) -> Annotated[str | None, "shape without layout"]:
-        """Shape without layout; None if not known."""
-        return self._columns.leaves[self._place].text
-
-    @property
-    def layout(self) -> Annotated[str | None, "layout as printed"]:
-        """Layout as printed, in braces; None if there is none."""
-        return self._columns.leaves[self._place].layout
-
-    @property
-    def size_bytes(self) -> Annotated[int | None, Unit.BYTES, "bytes of the elements, logical"]:
-        """Logical bytes."""
-        return self._columns.leaves[self._place].size_bytes
-
-    @property
-    def padded_size_bytes(
-        self,
-    ) -> Annotated[int | None, Unit.BYTES, "bytes with the padding of tiles"]:
-        """Bytes with the padding of the layout's tiles."""
-        return self._columns.leaves[self._place].padded_size_bytes
-
-    @property
-    def sharding(self) -> Annotated[str | None, "sharding as written"]:
-        """Sharding as written."""
-        return self._columns.shardings[self._place]
-
-    @property
-    def donation(self) -> Annotated[str | None, "may-alias, must-alias or donor"]:
-        """``may-alias``, ``must-alias`` or ``donor``; None for neither."""
-        if self._columns.aliases[self._place] == _DONOR:
-            return "donor"
-        return None if self._alias is None else self._alias.kind
-
-    @property
-    def aliased_with(self) -> Annotated[str | None, "what shares its buffer"]:
-        """The output (``{0}``) or parameter (``3``, ``0{17}``) of the same buffer."""
-        alias = self._alias
-        if alias is None:
-            return None
-        if self.kind == "parameter":
-            return braces(alias.output_index)
-        index = alias.parameter_index
-        return f"{alias.parameter_number}{braces(index) if index else ''}"
-
-    @property
-    def _alias(self) -> InputOutputAlias | None:
-        place = self._columns.aliases[self._place]
-        return None if place < 0 else self._columns.module.input_output_alias[place]
+    kind: Annotated[str, "parameter or output"]
+    number: Annotated[int | None, "parameter number"]
+    index: Annotated[str, "shape index of the leaf"]
+    name: Annotated[str, "argument name, or the instruction that gives the value"]
+    shape: Annotated[str | None, "shape without layout"]
+    layout: Annotated[str | None, "layout as printed"]
+    size_bytes: Annotated[int | None, Unit.BYTES, "bytes of the elements, logical"]
+    padded_size_bytes: Annotated[int | None, Unit.BYTES, "bytes with the padding of tiles"]
+    sharding: Annotated[str | None, "sharding as written"]
+    donation: Annotated[str | None, "may-alias, must-alias or donor"]
+    aliased_with: Annotated[str | None, "what shares its buffer"]
+    is_named: bool
+    """Whether a framework gave the name; else it is the instruction's."""
 
 
 def braces(index: ShapeIndex) -> str:
@@ -255,11 +106,7 @@ class EntrySignature(Records[EntryValue]):
     @property
     def values(self) -> Sequence[EntryValue]:
         """The parameters, then the outputs."""
-        count = len(self.parameters)
-        return Rows(
-            lambda place: self.parameters[place] if place < count else self.outputs[place - count],
-            range(count + len(self.outputs)),
-        )
+        return (*self.parameters, *self.outputs)
 
     records = values
 
@@ -279,75 +126,102 @@ def signature_of(table: InstructionTable) -> EntrySignature:
         (HloInstruction(entry, row).parameter_number, row) for row in table.entry_parameters
     ]
     numbered.sort(key=lambda pair: len(numbered) if pair[0] is None else pair[0])
-    try:
-        layout = module.entry_computation_layout
-    except DumpSyntaxError:
-        layout = None
+    layout = module.entry_computation_layout
     shapes = () if layout is None else layout.parameters
     is_whole = module.has_whole_entry
     has_all = is_whole or (layout is not None and len(shapes) == len(numbered))
-    aliases: dict[tuple[int | None, ShapeIndex], int] = dict.fromkeys(module.buffer_donor, _DONOR)
-    for place, alias in enumerate(module.input_output_alias):
-        aliases[alias.parameter_number, alias.parameter_index] = place
-        aliases[_OUTPUT, alias.output_index] = place
-    measured: dict[int, tuple[Shape, _Leaf]] = {}
-    parameters = _Columns(module=module)
+    maker = _Maker(module)
+    parameters: list[EntryValue] = []
     for position, (number, row) in enumerate(numbered):
         place = position if number is None else number
         shape = shapes[place] if place < len(shapes) else None
-        instruction = HloInstruction(entry, row)
-        for index in _add(parameters, instruction, shape, measured):
-            parameters.numbers.append(number)
-            parameters.aliases.append(aliases.get((number, index), _NO_ALIAS))
-    root = entry.root if is_whole else None
-    operands = root.operand_names if root is not None and root.opcode == "tuple" else ()
-    outputs = _Columns(module=module, is_output=True, operands=operands)
-    result = None if layout is None else layout.result
-    for index in () if root is None else _add(outputs, root, result, measured):
-        outputs.numbers.append(None)
-        outputs.aliases.append(aliases.get((_OUTPUT, index), _NO_ALIAS))
+        parameters += maker.values(HloInstruction(entry, row), shape, number)
+    outputs: list[EntryValue] = []
+    if is_whole and entry.root is not None:
+        outputs += maker.values(entry.root, None if layout is None else layout.result, _OUTPUT)
     return EntrySignature(
         parameter_count=len(numbered) if has_all else None,
-        parameters=Rows(partial(EntryValue, parameters), range(len(parameters.leaves))),
-        outputs=Rows(partial(EntryValue, outputs), range(len(outputs.leaves))),
+        parameters=parameters,
+        outputs=outputs,
         has_outputs=is_whole,
     )
 
 
-def _add(
-    columns: _Columns,
-    instruction: HloInstruction,
-    shape: Shape | None,
-    measured: dict[int, tuple[Shape, _Leaf]],
-) -> Sequence[ShapeIndex]:
-    """Add the leaves of a parameter or result, and return their indices.
+_OUTPUT = -1
+"""Number of an output among parameters."""
 
-    Args:
-        columns: The columns.
-        instruction: The parameter or result.
-        shape: Its shape in the header; None for that of the instruction.
-        measured: Leaves by the identity of their shape, so that each is measured once.
-    """
-    if shape is None:
-        with contextlib.suppress(DumpSyntaxError):
-            shape = instruction.shape
-    pairs = [] if shape is None else list(islice(shape.leaves(), MOST_LEAVES + 1))
-    if shape is None:
-        indices: list[ShapeIndex] = [()]
-        columns.leaves.append(_Leaf())
-    else:
-        pairs = pairs if len(pairs) <= MOST_LEAVES else [((), shape)]
-        indices = [index for index, _ in pairs]
-    for _, leaf in pairs:
-        if id(leaf) not in measured:
+
+class _Maker:
+    """Makes the entry values of a module; each shape is measured once."""
+
+    def __init__(self, module: HloModule) -> None:
+        self._module = module
+        self._names = argument_names(module)
+        self._donations: dict[tuple[int | None, ShapeIndex], tuple[str, str | None]]
+        self._donations = dict.fromkeys(module.buffer_donor, ("donor", None))
+        for alias in module.input_output_alias:
+            number, index = alias.parameter_number, alias.parameter_index
+            parameter = f"{number}{braces(index) if index else ''}"
+            self._donations[number, index] = alias.kind, braces(alias.output_index)
+            self._donations[_OUTPUT, alias.output_index] = alias.kind, parameter
+        # the shape is kept, so that no other has its identity
+        self._measured: dict[int, tuple[Shape, _Measures]] = {}
+
+    def values(
+        self, instruction: HloInstruction, shape: Shape | None, number: int | None
+    ) -> Iterator[EntryValue]:
+        """Yield the leaves of a parameter or of the result.
+
+        Args:
+            instruction: The parameter or result.
+            shape: Its shape in the header; None for that of the instruction.
+            number: Number of the parameter; None if not printed, `_OUTPUT` for the result.
+        """
+        if shape is None:
+            with contextlib.suppress(DumpSyntaxError):
+                shape = instruction.shape
+        leaves: list[tuple[ShapeIndex, Shape | None]] = (
+            [] if shape is None else [*islice(shape.leaves(), MOST_LEAVES + 1)]
+        )
+        if shape is None or len(leaves) > MOST_LEAVES:
+            leaves = [((), shape)]
+        name, given = instruction.name, self._names.get(instruction.row)
+        is_output, framework = number == _OUTPUT, self._module.framework
+        elements = instruction.operand_names if is_output and instruction.opcode == "tuple" else ()
+        shardings = _leaf_shardings(instruction, [index for index, _ in leaves])
+        for (index, leaf), sharding in zip(leaves, shardings, strict=True):
+            own = elements[index[0]] if len(index) == 1 and index[0] < len(elements) else name
+            argument = None if framework is None else framework.argument(number, index)
+            named = given if argument is None else argument.name
+            donation, aliased_with = self._donations.get((number, index), (None, None))
+            text, layout, size, padded = self._measures(leaf)
+            yield EntryValue(
+                kind="output" if is_output else "parameter",
+                number=None if is_output else number,
+                index=braces(index) if index else "",
+                name=own if is_output else named or own,
+                shape=text,
+                layout=layout,
+                size_bytes=size,
+                padded_size_bytes=padded,
+                sharding=sharding,
+                donation=donation,
+                aliased_with=aliased_with,
+                is_named=not is_output and named is not None,
+            )
+
+    def _measures(self, leaf: Shape | None) -> _Measures:
+        """Return text, layout, logical and padded bytes of a leaf."""
+        if leaf is None:
+            return None, None, None, None
+        if id(leaf) not in self._measured:
             layout = None if leaf.layout is None else str(leaf.layout)
             sizes = leaf.size_bytes, leaf.padded_size_bytes
-            measured[id(leaf)] = leaf, _Leaf(leaf.to_text(layout=False), layout, *sizes)
-        columns.leaves.append(measured[id(leaf)][1])
-    columns.indices.extend(indices)
-    columns.rows.extend([instruction.row] * len(indices))
-    columns.shardings.extend(_leaf_shardings(instruction, indices))
-    return indices
+            self._measured[id(leaf)] = leaf, (leaf.to_text(layout=False), layout, *sizes)
+        return self._measured[id(leaf)][1]
+
+
+_Measures: TypeAlias = "tuple[str | None, str | None, int | None, int | None]"
 
 
 def _leaf_shardings(instruction: HloInstruction, indices: Sequence[ShapeIndex]) -> list[str | None]:

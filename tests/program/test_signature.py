@@ -11,7 +11,7 @@ def test_parameter_has_name_layout_sharding_and_donation() -> None:
     result = entry_signature(module_of(LOOP))
     assert result.parameter_count == 3
     names = [column.name for column in EntrySignature.COLUMNS]
-    assert dict(zip(names, result.parameters[0].row(), strict=True)) == {
+    assert dict(zip(names, next(result.rows()), strict=True)) == {
         "kind": "parameter",
         "number": 0,
         "index": "",
