@@ -46,7 +46,8 @@ STEP_EDITS = (
     *("step", "moved_lines", "renamed_weight", "replicated_weight", "other_mesh", "larger_batch"),
     *("longer_sequence", "larger_vocabulary", "more_layers", "no_remat", "other_policy"),
     *("microbatches", "unrolled", "bf16_logits", "bf16_weights", "bf16_momentum", "f32_layers"),
-    *("no_constraint", "added_norm", "undonated", "update_apart"),
+    *("no_constraint", "added_norm", "undonated", "update_apart", "added_constraint"),
+    "other_flags",
 )
 """The edits of `programs/steps.py`, which are kept beside those of `pairs`."""
 
@@ -69,7 +70,8 @@ SETS = {PAIRS: EDITS, STEPS: STEP_EDITS, PLANTS: PLANTED}
 KEPT_OF_SETS = {
     PAIRS: re.compile(r"[._]after_optimizations(-buffer-assignment | -live-range)?\.txt$", re.X),
     STEPS: re.compile(
-        r"[._](before_optimizations | after_optimizations(-buffer-assignment|-live-range)?)\.txt$",
+        r"""[._](before_optimizations | after_optimizations(-buffer-assignment|-live-range)?)\.txt$
+        | \.debug_options$""",
         re.VERBOSE,
     ),
     PLANTS: re.compile(
@@ -94,6 +96,7 @@ PASSES = {("tpu", "tp_mlp")}
 
 DUMP_FLAGS = "--xla_dump_to={dump_dir} --xla_dump_hlo_as_text"
 PROTO_FLAG = " --xla_dump_hlo_as_proto"
+EDIT_FLAGS = {"other_flags": " --xla_disable_hlo_passes=all-reduce-combiner"}
 BACKEND_FLAGS = {"cpu": " --xla_force_host_platform_device_count=8", "tpu": "", "gpu": ""}
 
 
@@ -169,6 +172,7 @@ def make_set(backend: str, program: str, name: str, out: Path, edits: Iterable[s
             command = [sys.executable, str(HERE / "compile_program.py"), module, backend]
             command += [str(dump_dir), str(folder), "--edit", edit]
             variables = environment(backend, dump_dir, with_proto=False)
+            variables["XLA_FLAGS"] += EDIT_FLAGS.get(edit, "")
             variables["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "1"  # innermost lines: smaller files
             subprocess.run(command, env=variables, check=True)
             best = 9 | lzma.PRESET_EXTREME

@@ -1,8 +1,6 @@
 """A small training step divided by JAX, and edits of it as people make them.
 
-Mesh ('data', 'model') = (4, 2), an embedding, layers of a product up and one down in a scan
-with rematerialisation, logits in f32, and a momentum for each weight. Sizes are the smallest whose
-values are not lost in the noise of an allocator.
+Mesh ('data', 'model') = (4, 2), an embedding, layers in a scan with rematerialisation, a momentum.
 """
 
 from __future__ import annotations
@@ -40,6 +38,8 @@ STEP_EDITS = {
     "added_norm": "each layer normalises its input",
     "undonated": "the state is not donated",
     "update_apart": "the update of the weights is a jit of its own",
+    "added_constraint": "the hidden values of layers are not divided over 'model'",
+    "other_flags": "nothing; `make.py` compiles it without a pass",
 }
 """Name of each edit, and what it does to the base ``step``."""
 
@@ -62,7 +62,7 @@ def layer(edit: str, x: jax.Array, up: jax.Array, down: jax.Array) -> jax.Array:
     h = x
     if edit == "added_norm":
         h = h * jax.lax.rsqrt(jnp.mean(jnp.square(h), -1, keepdims=True) + 1)
-    h = jnp.tanh(h.astype(dtype) @ up.astype(dtype))
+    h = hidden(edit, jnp.tanh(h.astype(dtype) @ up.astype(dtype)))
     return x + (h @ down.astype(dtype)).astype(x.dtype)
 
 
@@ -161,3 +161,8 @@ def build(devices: Sequence[jax.Device], backend: str, edit: str = "step") -> Pr
         mesh=mesh,
         planted={"edit": STEP_EDITS[edit]},
     )
+
+
+def hidden(edit: str, h: jax.Array) -> jax.Array:
+    """Returns the hidden values of a layer, with a sharding constraint in one of the edits."""
+    return shard(h, "data", None, None) if edit == "added_constraint" else h

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from hlo_lens.questions.diff.edit_flow import (
     ARGUMENTS,
     INTO,
+    NO_FLOW,
     SCANNED,
     TRIPS,
     UNROLLED,
@@ -26,7 +27,9 @@ from hlo_lens.questions.diff.line_edits import CONSTRAINT, LineEdits
 from hlo_lens.questions.diff.line_rows import (
     FEW,
     OPCODE,
+    OPERATION_PROPERTIES,
     REWRITTEN,
+    SHAPE,
     TYPE,
     edits_text,
     one_sided_text,
@@ -46,7 +49,7 @@ from hlo_lens.text.units import format_bytes, listed, plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.questions.diff.line_edits import CallChange, ProgramLines
+    from hlo_lens.questions.diff.line_edits import ProgramLines
     from hlo_lens.questions.diff.line_rows import LineRow
     from hlo_lens.questions.diff.shardings import (
         DonationDiff,
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
         ShardingDiff,
         ShardingRow,
     )
+    from hlo_lens.questions.snapshots.figures import EntryFact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +126,12 @@ class Changes:
         shardings: Changes of arguments, results and annotations.
         donations: Aliases lost and gained.
         toolchain: Change of the compiler; empty for none.
+        forms: Forms of the texts in which versions of JAX and XLA differ, in words.
+        alike: What both sides name, and is the same: ``compiler``, ``flags``, ``target``.
         flags: Flags of XLA that differ, with both values.
         meshes: Meshes of base and head as text; None if not known.
+        first_use: Returns the line that first uses an argument of the head.
+        call_line: Line that calls the jitted function; None if it is not known.
         moved: Modules that only one side has, with operations that the other side has here.
     """
 
@@ -132,9 +140,13 @@ class Changes:
     shardings: ShardingDiff | None = None
     donations: DonationDiff | None = None
     toolchain: str = ""
+    forms: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
     flags: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     meshes: tuple[str | None, str | None] = (None, None)
     moved: tuple[MovedOutOfJit, ...] = ()
+    first_use: Callable[[EntryFact], str | None] = lambda entry: None
+    call_line: str | None = None
 
     @cached_property
     def row_of(self) -> Mapping[str | None, LineRow]:
@@ -173,6 +185,13 @@ class Changes:
         edits = self.edits(source)
         return edits.nets <= _FOLLOWING
 
+    def is_reordered(self, cause: Cause) -> bool:
+        """Return whether lines differ as by another order of arrays: JAX sorts them by name."""
+        edits = [self.edits(source) for source in cause.sources]
+        names = {what for one in edits for what, _, _ in one.changes}
+        is_other = names & {TYPE, OPCODE, CONSTRAINT, *OPERATION_PROPERTIES} - {"slice_sizes"}
+        return bool(edits) and not is_other and not any(one.nets for one in edits)
+
     def adapts(self, cause: Cause, *, has_others: bool) -> bool:
         """Return whether lines are computed from changed arguments, and have no new operations.
 
@@ -182,9 +201,7 @@ class Changes:
         """
         program = self.program
         if program is None or (self.is_novel(cause) and not has_others):
-            return isinstance(cause, LineChanged) and cause.is_constraint_alone(self)
-        if isinstance(cause, CallsChanged):
-            return has_others
+            return isinstance(cause, LineChanged) and cause.is_constraint_alone
         edits = [self.edits(source) for source in cause.sources]
         own = sum(
             count
@@ -264,6 +281,20 @@ def ranked_causes(changes: Changes) -> list[Cause]:
     ]
 
 
+def with_line(cause: Cause, changes: Changes) -> Cause:
+    """Return a cause without line at that of the call, or of the first use of an argument."""
+    if cause.sources:
+        return cause
+    line = changes.call_line if isinstance(cause, DonationChanged) else None
+    if isinstance(cause, ArgumentsChanged | Resized) and changes.shardings is not None:
+        rows = [row.head for row in changes.entries("parameter")]
+        heads = [*rows, *(head for _, head in changes.shardings.pairs)]
+        named = [one for one in heads if one is not None and label_of(one) in cause.names]
+        named.sort(key=lambda one: bool(_STATE.search(one.name or "")))  # weights first
+        line = next((place for one in named if (place := changes.first_use(one))), None)
+    return cause if line is None else replace(cause, sources=(line,))
+
+
 def _top(place: int, owner: Mapping[int, int]) -> int:
     while place in owner:
         place = owner[place]
@@ -290,18 +321,27 @@ class ToolsChanged(Cause):
 
     def explains(self, other: Cause, changes: Changes) -> bool:
         """Explain lines without new operations: versions of JAX make others of one program."""
-        return isinstance(other, LineChanged | CallsChanged) and not changes.is_novel(other)
+        return isinstance(other, LineChanged) and not changes.is_novel(other)
 
 
-SAME_SOURCE = (
-    "none in the program: the texts from before optimizations are the same; compiler, flags or "
-    "target differ"
-)
+SAME_SOURCE = "none in the program: the texts from before optimizations are the same"
+_TOOLS = ("compiler", "flags", "target")
+
+
+def same_source_text(changes: Changes) -> str:
+    """Return that the program is the same, and what of the compiler may differ."""
+    others = [name for name in _TOOLS if name not in changes.alike]
+    rest = f"; the same {' and '.join(changes.alike)}" if changes.alike else ""
+    other = f"other {' or '.join(others)}" if others else "another machine"
+    unknown = " (no text names its version)" if "compiler" in others else ""
+    return f"{SAME_SOURCE}; {other}{unknown}{rest}"
 
 
 def _tools(changes: Changes) -> Iterator[ToolsChanged]:
     if changes.toolchain:
         yield ToolsChanged(text=f"another compiler: {changes.toolchain}")
+    elif changes.forms:
+        yield ToolsChanged(text=f"another version of JAX or XLA: {'; '.join(changes.forms)}")
     flags = changes.flags
     if flags:
         texts = [f"{name} {_flag(one)} -> {_flag(other)}" for name, (one, other) in flags.items()]
@@ -330,7 +370,7 @@ class Resized(Cause):
         pairs = {(before, after) for _, before, after in self.sizes}
         if isinstance(other, LoopsChanged):
             return (other.loop.trips, other.loop.trips_after) in pairs
-        if isinstance(other, LineChanged | CallsChanged):
+        if isinstance(other, LineChanged):
             return not changes.is_novel(other)
         return isinstance(other, ResultsChanged | DonationChanged)
 
@@ -399,8 +439,8 @@ class MeshChanged(Cause):
         """Explain other divisions of arguments, results and annotations, and what follows."""
         if isinstance(other, ArgumentsChanged):
             return other.change == RESHARDED
-        if isinstance(other, LineChanged | CallsChanged):
-            return not changes.is_novel(other) or other.is_constraint_alone(changes)
+        if isinstance(other, LineChanged):
+            return not changes.is_novel(other) or other.is_constraint_alone
         return isinstance(other, ResultsChanged | DonationChanged)
 
 
@@ -441,7 +481,10 @@ class ArgumentsChanged(Cause):
         """Explain donations of these arguments, results, and lines that are computed from them."""
         if isinstance(other, DonationChanged):
             return bool(self.names & other.names)
-        if isinstance(other, LineChanged | CallsChanged):
+        if isinstance(other, LineChanged):
+            is_renamed = any(text.startswith(RENAMED) for text in self.texts)
+            if is_renamed and changes.is_reordered(other):
+                return True
             return changes.adapts(other, has_others=self.change in (ADDED, REMOVED, REPLACED))
         if isinstance(other, ArgumentsChanged):  # another optimizer gives its arrays other names
             return self.change in (ADDED, REMOVED, REPLACED) and other.change == RENAMED
@@ -696,7 +739,7 @@ class RecomputationChanged(Cause):
 
     def explains(self, other: Cause, changes: Changes) -> bool:
         """Explain lines without new operations."""
-        is_line = isinstance(other, LineChanged | CallsChanged)
+        is_line = isinstance(other, LineChanged)
         return is_line and not changes.is_novel(other)
 
 
@@ -757,7 +800,7 @@ class LoopsChanged(Cause):
 
     def explains(self, other: Cause, changes: Changes) -> bool:
         """Explain lines without new operations, and annotations in the loop."""
-        if isinstance(other, LineChanged | CallsChanged):
+        if isinstance(other, LineChanged):
             return not changes.is_novel(other)
         return isinstance(other, ResultsChanged) and other.change not in (ADDED, REMOVED)
 
@@ -818,56 +861,6 @@ def _moved(changes: Changes) -> Iterator[MovedOutOfJit]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallsChanged(Cause):
-    """A line calls functions more or less often."""
-
-    change: CallChange
-
-    @property
-    def what(self) -> str:
-        """Its description."""
-        parts = [
-            f"{opcodes_text(sum(counts.values(), Counter[str]()))} {kind}"
-            for kind, counts in (("added", self.change.added), ("removed", self.change.removed))
-            if any(counts.values())
-        ]
-        text = "another number of calls" if self.change.is_other_number else "new call"
-        if not self.change.is_other_number and not any(self.change.added.values()):
-            text = "call gone"
-        return f"{text}: {'; '.join(parts)} in {listed(self.change.lines, FEW)}"
-
-    def is_constraint_alone(self, changes: Changes) -> bool:
-        """Return whether only sharding constraints changed."""
-        del changes
-        opcodes = {
-            o
-            for side in (self.change.added, self.change.removed)
-            for c in side.values()
-            for o in +c
-        }
-        return opcodes == {CONSTRAINT}
-
-    def explains(self, other: Cause, changes: Changes) -> bool:
-        """Explain the lines of the called functions."""
-        if isinstance(other, ResultsChanged):
-            return True
-        lines = set(self.change.lines)
-        return isinstance(other, LineChanged) and (
-            lines.issuperset(other.sources) or changes.follows(other, *self.sources, *lines)
-        )
-
-
-def _calls(changes: Changes) -> Iterator[CallsChanged]:
-    """Yield the lines with changed calls."""
-    program = changes.program
-    if program is None:
-        return
-    for caller, change in program.calls.callers.items():
-        if one_sided_text(program, caller) is None:
-            yield CallsChanged(sources=(caller,), change=change, reached=frozenset(change.lines))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LineChanged(Cause):
     """Lines whose instructions changed by themselves."""
 
@@ -878,9 +871,9 @@ class LineChanged(Cause):
         """Its description."""
         return self.text
 
-    def is_constraint_alone(self, changes: Changes) -> bool:
-        """Return whether only sharding constraints changed."""
-        del changes
+    @property
+    def is_constraint_alone(self) -> bool:
+        """Whether only sharding constraints changed."""
         return self.text.startswith(CONSTRAINT)
 
     def explains(self, other: Cause, changes: Changes) -> bool:
@@ -890,7 +883,7 @@ class LineChanged(Cause):
             return is_own or not all(map(changes.is_following, self.sources))
         if not isinstance(other, LineChanged):
             return False
-        is_same = other.text == self.text and self.is_constraint_alone(changes)
+        is_same = other.text == self.text and self.is_constraint_alone
         return is_same or changes.follows(other, *self.sources)
 
 
@@ -917,6 +910,48 @@ def _retyped(changes: Changes) -> Iterator[Retyped]:
             what = "activations"
         text = f"{what} are {head}, were {base}{': ' * bool(converts)}{', '.join(converts)}"
         yield Retyped(sources=tuple(lines), text=text, reached=reached - {*lines})
+
+
+class Reshaped(LineChanged):
+    """Values have dimensions of other sizes, which no argument has: heads, groups, chunks."""
+
+
+_SIZES = re.compile(r"\[([\d,]+)\]$")
+
+
+def _reshaped(changes: Changes) -> Iterator[Reshaped]:
+    """Yield changes of sizes alone, of all lines that share one together."""
+    flow = NO_FLOW if changes.program is None else changes.program.flow
+    found: dict[str, set[tuple[int, int]]] = {}
+    for source in flow.roots:
+        edits = changes.edits(source)
+        pairs = {
+            pair
+            for what, *texts in edits.changes
+            if what == SHAPE
+            for pair in _size_pairs(*map(_SIZES.match, texts))
+        }
+        if pairs and edits.nets <= _FOLLOWING and not edits.changes_of(TYPE, OPCODE):
+            found[source] = pairs
+    while found:
+        lead = max(found, key=lambda source: len(found[source]))  # the first of equal ones
+        sources, sizes = [lead], found.pop(lead)
+        for source in [*found]:
+            if found[source] & sizes:
+                sources.append(source)
+                sizes |= found.pop(source)
+        text = ", ".join(f"{before} -> {after}" for before, after in sorted(sizes))
+        reached = frozenset[str]().union(*(flow.reached[one] for one in sources))
+        kind = "dimensions" if len(sizes) > 1 else "dimension"
+        yield Reshaped(sources=tuple(sources), text=f"{kind} {text}", reached=reached)
+
+
+def _size_pairs(*shapes: re.Match[str] | None) -> set[tuple[int, int]]:
+    """Return the sizes that differ between two shapes of as many dimensions."""
+    sizes = [[] if one is None else [*map(int, one[1].split(","))] for one in shapes]
+    if len(sizes[0]) != len(sizes[1]):
+        return set()
+    return {(a, b) for a, b in zip(*sizes, strict=True) if a != b}
 
 
 Typed: TypeAlias = "dict[tuple[str, str], list[str]]"
@@ -969,7 +1004,7 @@ def _lines(changes: Changes) -> Iterator[LineChanged]:
         sources = [row.source for row in order if row.source is not None]
         others = bool(changes.entries("parameter"))
         sources = [one for one in sources if _is_own(one, changes, others)]
-    typed = {source for cause in _retyped(changes) for source in cause.sources}
+    typed = {s for find in (_retyped, _reshaped) for one in find(changes) for s in one.sources}
     for source in sources:
         edits = program.lines.get(source)
         if edits is None or edits.is_recomputation or source in typed:
@@ -1037,8 +1072,8 @@ FINDERS: tuple[Callable[[Changes], Iterator[Cause]], ...] = (
     _order,
     _recomputation,
     _loops,
-    _calls,
     _retyped,
+    _reshaped,
     _lines,
     _results,
     _donations,

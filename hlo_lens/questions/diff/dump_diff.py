@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.summary import device_memory
@@ -11,19 +12,27 @@ from hlo_lens.questions.diff.causes import Changes, MovedOutOfJit, moved_operati
 from hlo_lens.questions.diff.edit_flow import PLUMBING
 from hlo_lens.questions.diff.line_edits import ProgramLines, program_lines
 from hlo_lens.questions.diff.module_diff import NO_CHANGES, SUBJECTS, DumpDiff, module_diff
-from hlo_lens.questions.diff.pairs import pair_modules
+from hlo_lens.questions.diff.pairs import pair_modules, with_folders_of
+from hlo_lens.questions.diff.shardings import sharding_diff
+from hlo_lens.questions.findings.values import call_place, first_use
 from hlo_lens.questions.matching.edits import Noise
 from hlo_lens.questions.matching.program_diff import ProgramDiff, program_diff
+from hlo_lens.shapes.sharding import MESHES
 from hlo_lens.text.dump_kinds import BEFORE
 from hlo_lens.text.errors import UsageError
+from hlo_lens.text.names import portable_source
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     import pandas as pd
 
+    from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloModule
+    from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.diff.sides import LoadedSide, SideModule
+    from hlo_lens.questions.snapshots.figures import EntryFact
+    from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
     from hlo_lens.render.table import Report
 
 
@@ -175,7 +184,8 @@ def _is_known_equal(base: SideModule, head: SideModule) -> bool:
 
 def _lines(base: SideModule, head: SideModule, program: ProgramDiff | None) -> ProgramLines | None:
     """Return the edits by source line, if possible of the texts from before optimizations."""
-    if _is_known_equal(base, head) if program is None else program.identical:
+    is_equal = _is_known_equal(base, head) if program is None else program.identical
+    if is_equal and not _has_other_annotations(base.snapshot, head.snapshot):
         return None
     one, other = base.before, head.before
     if one is not None and other is not None:
@@ -186,15 +196,65 @@ def _lines(base: SideModule, head: SideModule, program: ProgramDiff | None) -> P
     return program_lines(program, base.hlo, head.hlo, is_source=stages == {BEFORE})
 
 
+def _has_other_annotations(base: ModuleSnapshot, head: ModuleSnapshot) -> bool:
+    """Return whether constraints came or went that leave the optimized program as it was."""
+    if base.annotations == head.annotations:
+        return False
+    found = sharding_diff(with_folders_of(base, head), head)
+    return found is not None and bool(found.annotations)
+
+
 def _changes(base: SideModule, head: SideModule) -> Changes:
     """Return the flags and meshes of both sides, where they are known."""
     flags: dict[str, tuple[str | None, str | None]] = {}
     known = base.options, head.options
     for name in known[0].keys() & known[1].keys():
-        mine, yours = (side[name] for side in known)
-        differ = {k: (mine.get(k), yours.get(k)) for k in {**mine, **yours}}
+        before, after = (side[name] for side in known)
+        differ = {k: (before.get(k), after.get(k)) for k in {**before, **after}}
         flags |= {k: pair for k, pair in differ.items() if pair[0] != pair[1]}
-    return Changes(flags=flags, meshes=(base.mesh, head.mesh))
+    mine, yours = (
+        {
+            "compiler": side.snapshot.toolchain,
+            "flags": side.options or None,
+            "target": side.snapshot.target,
+        }
+        for side in (base, head)
+    )
+    return Changes(
+        flags=flags,
+        meshes=(base.mesh, head.mesh),
+        alike=tuple(name for name in mine if mine[name] == yours[name] is not None),
+        forms=tuple(_forms(base, head)),
+        first_use=partial(_first_use, head.dump),
+        call_line=None
+        if head.dump is None or not head.dump.has_hlo
+        else _line(call_place(head.dump)),
+    )
+
+
+def _forms(base: SideModule, head: SideModule) -> Iterator[str]:
+    """Yield the forms of the texts that differ from version to version of JAX and XLA."""
+    texts = [text for side in (base, head) if (text := side.before or side.hlo) is not None]
+    if len(texts) < 2:
+        return
+    stacks = [
+        True if text.stack_frames else False if "source_file=" in text.columns.source.text else None
+        for text in texts
+    ]
+    are_divided = all(text.num_partitions > 1 for text in texts)
+    shardy = [MESHES in text.frontend_attributes for text in texts] if are_divided else [None]
+    for form, known in (("call stacks in tables", stacks), ("meshes of Shardy", shardy)):
+        if {*known} == {True, False}:
+            names = ("base", "head") if known[0] else ("head", "base")
+            yield f"the {names[0]} has {form}, the {names[1]} has not"
+
+
+def _first_use(dump: ModuleDump | None, entry: EntryFact) -> str | None:
+    return None if dump is None or not dump.has_hlo else _line(first_use(dump, entry.number))
+
+
+def _line(place: SourceLocation | None) -> str | None:
+    return None if place is None else portable_source(place.file, place.line)
 
 
 def _moved(

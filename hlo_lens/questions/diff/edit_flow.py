@@ -269,16 +269,17 @@ def loop_change(before: Nested, after: Nested) -> LoopChange | None:
     votes: Counter[tuple[str, int, int]] = Counter()
     lines: dict[tuple[str, int, int], set[str]] = defaultdict(set)
     products = Counter[bool]()
-    alike = 0
     for line, counts in before.items():
-        sides = counts, after.get(line, Counter())
-        if not sides[1]:
+        others = after.get(line, Counter())
+        if not others:
+            continue
+        sides = counts - others, others - counts
+        if not sides[0] or not sides[1]:  # operations came or went, and none moved
             continue
         one, other = (max(side, key=lambda k: (side[k], repr(k))) for side in sides)
         sizes = [sum(side.values()) for side in sides]
         change = _nest_change(one[0], other[0], sizes[1] / sizes[0])
         if change is None:
-            alike += sum(sizes)
             continue
         votes[change] += sum(sizes)
         lines[change].add(line)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from hlo_lens.questions.diff.causes import (
-    SAME_SOURCE,
     Cause,
     Changes,
     Consequence,
@@ -21,6 +20,8 @@ from hlo_lens.questions.diff.causes import (
     RecomputationChanged,
     ToolsChanged,
     ranked_causes,
+    same_source_text,
+    with_line,
 )
 from hlo_lens.questions.diff.line_rows import LineRow, line_of, line_rows
 from hlo_lens.questions.diff.memory import FREE, TOTAL
@@ -92,11 +93,13 @@ def line_diff(
     parts = [*_memory_parts(program, memory), *_sent_parts(program, collectives)]
     is_equal = program is not None and program.is_source and not program.lines
     if is_equal and parts and not causes:
-        causes = [ToolsChanged(text=SAME_SOURCE)]
+        causes = [ToolsChanged(text=same_source_text(changes))]
     is_known = memory is not None and memory.is_comparable, collectives is not None
     return LineDiff(
         lines=tuple(rows),
-        causes=tuple(explained(causes, parts, is_known=is_known)),
+        causes=tuple(
+            with_line(cause, changes) for cause in explained(causes, parts, is_known=is_known)
+        ),
         is_source=None if program is None else program.is_source,
         is_source_equal=is_equal,
     )

@@ -1,14 +1,7 @@
-"""Edits of a program by line of the user's program, and calls that came, went or repeat more often.
+"""Edits of a program by line of the user's program.
 
 Lines are those of the head: a line of the base is paired with one of the head by the unchanged
 instructions of both, then by equal operations (`line_partners`).
-
-Instructions of a function that is called once more are on the lines of the function, which nobody
-edited: their call stacks have the line of the call. A line calls for all instructions that have it
-in their stacks, but not innermost. The call changed if only one side has it, if it calls for other
-lines or no longer for a function, or if all of its instructions are there more often, most of them
-as many times as often. Of several such lines of a stack the outermost one is the cause. If all
-calls of a function grew alike, the function was edited, and none changed.
 """
 
 from __future__ import annotations
@@ -17,9 +10,8 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from fractions import Fraction
 from functools import cache, cached_property
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.hlo.opcodes import opcode_traits
@@ -54,200 +46,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.matching.program_diff import ProgramDiff
 
 
-Stack: TypeAlias = tuple[str, ...]
-"""Lines of the user's program, innermost first."""
-
-Stacks: TypeAlias = "Mapping[Stack, Counter[str]]"
-"""Opcodes of the operations with each stack."""
-
-_Made: TypeAlias = "Counter[tuple[str, str]]"
-"""Number of operations by line and opcode."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallChange:
-    """Change of the calls of a line.
-
-    Attributes:
-        is_other_number: Whether both sides have the call, another number of times.
-        added: Opcodes by line of the operations that only the head has, because of it.
-        removed: Those that only the base has.
-    """
-
-    is_other_number: bool
-    added: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    removed: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """Lines of the called functions whose operations came or went."""
-        return tuple(sorted({*self.added, *self.removed}))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallChanges:
-    """Changes of calls.
-
-    Attributes:
-        callers: Lines that call to their changes.
-        lines: Lines of called functions that have more or fewer operations only because of them.
-    """
-
-    callers: Mapping[str, CallChange]
-    lines: frozenset[str]
-
-
-NO_CALLS = CallChanges(callers={}, lines=frozenset())
-
-
-def call_changes(
-    before: Stacks,
-    after: Stacks,
-    votes: Counter[tuple[str, str]],
-    names: Mapping[str, str],
-    known: Collection[str],
-    functions: Mapping[str, str],
-) -> CallChanges:
-    """Return the changes of calls.
-
-    Args:
-        before: Stacks of the operations of the base.
-        after: Those of the head.
-        votes: Calling lines of base and head of unchanged instructions, with their number.
-        names: Lines of the base to their names in the head.
-        known: Names of lines that have instructions of their own on one side only.
-        functions: Function that a line is in.
-    """
-    callers = _caller_names(before, after, votes, names, known)
-    renamed: dict[Stack, Counter[str]] = defaultdict(Counter)
-    for stack, opcodes in before.items():
-        outer = tuple(callers[caller] for caller in stack[1:])
-        renamed[(names.get(stack[0], stack[0]), *outer)] += opcodes
-    before = renamed
-    ratios = _ratios(before, after)
-    one_sided = _one_sided(before, after, functions)
-    found: dict[str, CallChange] = {}
-    explained: dict[str, bool] = {}
-    for stack in dict.fromkeys((*before, *after)):
-        line, one, other = stack[0], *(s.get(stack, Counter[str]()) for s in (before, after))
-        if line in known or one == other:
-            continue
-        function = functions.get(line, "")
-        changed = (c for c in reversed(stack[1:]) if c in ratios or (c, function) in one_sided)
-        caller = next(changed, None)
-        explained[line] = caller is not None and explained.get(line, True)
-        if caller is not None:
-            change = found.setdefault(caller, CallChange(is_other_number=bool(ratios.get(caller))))
-            change.added[line] += other - one
-            change.removed[line] += one - other
-    lines = frozenset(line for line, is_explained in explained.items() if is_explained)
-    return CallChanges(callers=found, lines=lines)
-
-
-_FEWEST = 2
-"""Fewest kinds of operations of a function that show how often it is called."""
-
-
-def _ratios(before: Stacks, after: Stacks) -> dict[str, Fraction | None]:
-    """Return the lines with changed calls: how many times as often they call; None for others."""
-    (mine, yours), (base, head) = zip(*map(_made, (before, after)), strict=True)
-    found: dict[str, Fraction | None] = {}
-    for caller in dict.fromkeys((*mine, *yours)):
-        one, other = mine.get(caller, Counter()), yours.get(caller, Counter())
-        if {line for line, _ in one}.isdisjoint(line for line, _ in other):
-            if _is_more(other, base, head) or _is_more(one, head, base):
-                found[caller] = None
-            continue
-        ratio = _usual_ratio(one, other) if len(one) >= _FEWEST else None
-        if ratio is None:
-            continue
-        rest = [
-            Counter({key: whole[key] - part[key] for key in part if whole[key] > part[key]})
-            for whole, part in ((base, one), (head, other))
-        ]
-        if not rest[0] or _usual_ratio(*rest) != ratio:
-            found[caller] = ratio
-    return found
-
-
-def _one_sided(before: Stacks, after: Stacks, functions: Mapping[str, str]) -> set[tuple[str, str]]:
-    """Return the lines that call for a function on one side only, with the function.
-
-    The other side has all of its operations, by other calls: else the function was edited.
-    """
-    sides = []
-    for by_caller, whole in map(_made, (before, after)):
-        calls: dict[tuple[str, str], _Made] = defaultdict(Counter)  # by calling line and function
-        for caller, operations in by_caller.items():
-            for key, count in operations.items():
-                calls[caller, functions.get(key[0], "")][key] += count
-        sides.append((calls, whole))
-    return {
-        key
-        for (here, many), (there, few) in (sides, sides[::-1])
-        for key, part in here.items()
-        if key not in there and all(map(few.__getitem__, part)) and _is_more(part, few, many)
-    }
-
-
-def _is_more(part: _Made, few: _Made, many: _Made) -> bool:
-    """Return whether a side has more operations than the other, by most of some that it has.
-
-    Else only their stacks differ: versions of JAX print other frames for equal programs.
-    """
-    return bool(part) and 2 * sum(many[key] - few[key] for key in part) >= part.total()
-
-
-def _usual_ratio(base: _Made, head: _Made) -> Fraction | None:
-    """Return the ratio of most numbers of operations; None if not all have grown, or shrunk."""
-    if base.keys() != head.keys():
-        return None
-    ratios = Counter(Fraction(head[key], base[key]) for key in base)
-    if min(ratios) <= 1 <= max(ratios):
-        return None
-    ratio, count = ratios.most_common(1)[0]
-    return ratio if 2 * count >= len(base) else None
-
-
-def _made(stacks: Stacks) -> tuple[dict[str, _Made], _Made]:
-    """Return the operations that each line calls for, and those of all lines."""
-    found: dict[str, _Made] = defaultdict(Counter)
-    whole: _Made = Counter()
-    for stack, opcodes in stacks.items():
-        for opcode, count in opcodes.items():
-            whole[stack[0], opcode] += count
-            for caller in set(stack[1:]):
-                found[caller][stack[0], opcode] += count
-    return dict(found), whole
-
-
-def _caller_names(
-    before: Stacks,
-    after: Stacks,
-    votes: Counter[tuple[str, str]],
-    names: Mapping[str, str],
-    known: Collection[str],
-) -> dict[str, str]:
-    """Return the names in the head of lines of the base that call."""
-    kept = {mine: yours for mine, yours in names.items() if yours not in known}
-    mine, yours = (
-        {
-            caller: frozenset(f"{renames.get(line, line)} {opcode}" for line, opcode in made)
-            for caller, made in _made(stacks)[0].items()
-        }
-        for stacks, renames in ((before, names), (after, {}))
-    )
-    pairs, own = line_partners(votes, mine, yours).items(), {*kept.values()}
-    partner = {one: other for one, other in pairs if other not in own} | kept
-    there = {line for stack in after for line in stack}
-    return {
-        caller: partner.get(caller)
-        or names.get(caller)
-        or (f"{caller} (base)" if caller in there else caller)
-        for caller in mine
-    }
-
-
 # ---- lines of a module ---------------------------------------------------------------------------
 
 SUM = "/add_any"
@@ -263,11 +61,6 @@ AROUND_LOOPS = PLUMBING | frozenset(
 """Opcodes that come and go with loops, recomputation and saved values."""
 
 _SHARDY = "xla.sdy."
-_NO_OPERATIONS = PLUMBING | {"broadcast"}
-"""Opcodes that do not count calls: JAX makes one broadcast of all equal constants."""
-
-_NOT_CALLED = (RECOMPUTED, SUM, 'target="Sharding"', f'target="{_SHARDY}')
-"""Texts of attributes of operations that do not count calls."""
 
 Place: TypeAlias = "str | None"
 """``file:line``, portable; None for instructions without a known line."""
@@ -308,8 +101,12 @@ class ModuleLines:
     def opcodes_by_line(self) -> dict[str, Counter[str]]:
         """Return the opcodes of the instructions of each line."""
         found: dict[str, Counter[str]] = defaultdict(Counter)
-        for line, _, opcode, count in self._lines():
-            found[line][opcode] += count
+        keys = map(self.origins.places.key, range(len(self.module.opcodes)))
+        for (key, opcode), count in Counter(zip(keys, self.module.opcodes, strict=True)).items():
+            place = self.origins.places.innermost_of(key)
+            line = None if place is None else self.name(place)
+            if line is not None:
+                found[line][opcode] += count
         return found
 
     def nested(self, names: Mapping[str, str]) -> dict[str, Counter[tuple[Nest, bool]]]:
@@ -339,55 +136,6 @@ class ModuleLines:
         counts = trip_counts(InstructionTable(self.module), derives_printed=False).loops
         pairs = ((self.line(r), c.trip_count) for r, c in zip(rows, counts, strict=True))
         return Counter((line, count) for line, count in pairs if line is not None)
-
-    def functions(self) -> dict[str, str]:
-        """Return the function of each line: that of most of its instructions."""
-        found: dict[str, Counter[str]] = defaultdict(Counter)
-        for line, function, _, count in self._lines():
-            if function:
-                found[line][function] += count
-        return {line: max(sorted(names), key=names.__getitem__) for line, names in found.items()}
-
-    def _lines(self) -> Iterator[tuple[str, str | None, str, int]]:
-        """Yield line, function and opcode of the instructions with a line, and their number."""
-        for (key, opcode), count in self._opcodes_by_key.items():
-            place = self.origins.places.innermost_of(key)
-            line = None if place is None else self.name(place)
-            if place is not None and line is not None:
-                yield line, place.function, opcode, count
-
-    @cached_property
-    def _opcodes_by_key(self) -> Counter[tuple[str | None, str]]:
-        rows = range(len(self.module.opcodes))
-        return Counter(zip(map(self.origins.places.key, rows), self.module.opcodes, strict=True))
-
-    def stacks(self) -> dict[Stack, Counter[str]]:
-        """Return the opcodes of the operations with each call stack.
-
-        Without those that are computed again, sums of gradients, and annotations of shardings.
-        """
-        if not self.module.stack_frames:
-            return {}
-        with_text = self.module.columns.rows_with_attribute_text
-        key, opcodes = self.origins.places.key, self.module.opcodes
-        left_out = Counter(
-            (key(row), opcodes[row]) for row in {*chain.from_iterable(map(with_text, _NOT_CALLED))}
-        )
-        found: dict[Stack, Counter[str]] = defaultdict(Counter)
-        for (place, opcode), count in (self._opcodes_by_key - left_out).items():
-            stack = self._stack_of(place) if opcode not in _NO_OPERATIONS else ()
-            if stack:
-                found[stack][opcode] += count
-        return found
-
-    def stack(self, row: int) -> Stack:
-        """Return the lines of the user's program in the call stack of a row, innermost first."""
-        return self._stack_of(self.origins.places.key(row))
-
-    def _stack_of(self, key: str | None) -> Stack:
-        places = self.origins.places.stack_of(key)
-        names = (self.name(place) for place in places if not is_library_file(place.file))
-        return tuple(dict.fromkeys(name for name in names if name is not None))
 
     def place(self, instruction: HloInstruction, edited: Mapping[Place, int]) -> Place:
         """Return the line of an instruction, inferred if it has none of its own."""
@@ -654,7 +402,6 @@ class ProgramLines:
         new: Lines that only the head has, with the opcodes of their instructions.
         gone: Lines that only the base has, likewise.
         novel: Opcodes of operations that only one side has, besides those around loops.
-        calls: Changes of the calls of functions.
         flow: Dataflow between the lines.
         loop: Change of a loop around most operations that are in other loops; None for none.
         loop_lines: Lines of such loops.
@@ -667,7 +414,6 @@ class ProgramLines:
     new: Mapping[str, Counter[str]] = field(default_factory=dict)
     gone: Mapping[str, Counter[str]] = field(default_factory=dict)
     novel: frozenset[str] = frozenset()
-    calls: CallChanges = NO_CALLS
     flow: EditFlow = NO_FLOW
     loop: LoopChange | None = None
     loop_lines: tuple[str, ...] = ()
@@ -729,7 +475,6 @@ def program_lines(
         recomputed=(recomputed[0], recomputed[1]),
         shifted={mine: yours for mine, yours in names.items() if mine != yours},
         novel=frozenset({*base.opcodes} ^ {*head.opcodes}) - AROUND_LOOPS,
-        calls=_calls(matched, sides, names, {*new, *gone.values()}) if is_source else NO_CALLS,
         flow=_flow(named, sides) if is_source else NO_FLOW,
         loop=loop,
         loop_lines=() if loop is None else _loop_lines(loop, sides, names),
@@ -794,6 +539,11 @@ def _loop_lines(
     differ = (mine - yours) if loop.kind in (UNROLLED, OUT_OF) else (yours - mine)
     trips = {loop.trips, loop.trips_after, loop.trips * loop.trips_after}
     lines = Counter(line for line, count in differ.elements() if count in trips)
+    if not lines:  # a loop without line: those of its operations
+        found = sorted(
+            map(split_source, loop.lines), key=lambda pair: (pair[0] or "", pair[1] or 0)
+        )
+        return tuple(f"{file}:{line}" if line else str(file) for file, line in found)
     return tuple(line for line, _ in lines.most_common())
 
 
@@ -811,26 +561,6 @@ def _edits_by_line(
         side = int(edit.head is not None)
         found[side, sides[side].place(in_head(edit), edited)].append(edit)
     return found
-
-
-def _calls(
-    unchanged: Sequence[tuple[int, int]],
-    sides: tuple[ModuleLines, ModuleLines],
-    names: Mapping[str, str],
-    known: Collection[str],
-) -> CallChanges:
-    """Return the changes of calls, without the lines that are known as new or gone."""
-    base, head = sides
-    stacks = ((base.stack(one), head.stack(other)) for one, other in unchanged)
-    votes = Counter(
-        pair
-        for one, other in stacks
-        if len(one) == len(other)
-        for pair in zip(one[1:], other[1:], strict=True)
-    )
-    functions = {names.get(line, line): name for line, name in base.functions().items()}
-    functions |= head.functions()
-    return call_changes(base.stacks(), head.stacks(), votes, names, known, functions)
 
 
 def _joined(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,8 @@ from hlo_lens.questions.snapshots.snapshot_file import read_snapshot, snapshot_t
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hlo_lens import Dump
     from hlo_lens.questions.diff.causes import Cause
     from hlo_lens.questions.diff.module_diff import ModuleDiff
@@ -41,6 +44,8 @@ EDITS = {
     "added_norm": "new line: 4 reduce",
     "undonated": "donation lost for 6 arguments of 640.0KiB",
     "update_apart": "moved out of this jit: module jit_updated has the operations: 6 multiply",
+    "added_constraint": "sharding constraint P('data',) added",
+    "other_flags": "1 flag of XLA changed: xla_disable_hlo_passes (default) -> all-reduce-combiner",
 }
 """Beginning of what the only cause says."""
 
@@ -53,6 +58,8 @@ LINES = {
     "unrolled": 93,
     "no_remat": 65,
     "other_policy": 65,
+    "added_constraint": 56,
+    "larger_batch": 90,
 }
 """First line of the cause."""
 
@@ -104,6 +111,25 @@ def test_a_snapshot_has_the_causes_of_its_dump(backend: str, edit: str) -> None:
     found = [cause.to_dict() for cause in _causes(module)]
     assert found
     assert found == [cause.to_dict() for cause in _causes(_module(backend, edit))]
+
+
+def test_a_program_of_another_version_of_jax_has_that_cause() -> None:
+    (module,) = diff(SAMPLES / "cpu_jax_0_12_0" / "tp_mlp", SAMPLES / "cpu" / "tp_mlp").modules
+    assert [cause.what for cause in _causes(module)] == [
+        "another version of JAX or XLA: the head has meshes of Shardy, the base has not"
+    ]
+
+
+def test_an_equal_program_names_what_of_the_compiler_is_not_known(tmp_path: Path) -> None:
+    for name in ("step", "other_flags"):
+        with tarfile.open(PAIRS / "tpu" / f"{name}.tar.xz") as archive:
+            kept = [one for one in archive if not one.name.endswith("debug_options")]
+            archive.extractall(tmp_path / name, kept, filter="data")
+    (module,) = diff(tmp_path / "step", tmp_path / "other_flags").modules
+    assert [cause.what for cause in _causes(module)] == [
+        "none in the program: the texts from before optimizations are the same; other flags or "
+        "target; the same compiler"
+    ]
 
 
 @every_backend

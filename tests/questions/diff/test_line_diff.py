@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.module_reader import parse_hlo
@@ -194,6 +195,18 @@ def test_a_loop_with_another_trip_count_is_the_cause() -> None:
     assert causes(loop(6, body), loop(7, body)) == [(("p/t.py:9",), "loop of 7 iterations, was 6")]
 
 
+def test_a_loop_without_a_line_has_those_of_its_operations() -> None:
+    body = [
+        ("bf16[8,8]{1,0} negate($2)", 10, "while/body/neg"),
+        ("bf16[8,8]{1,0} tanh($5)", 3, "while/body/tanh"),
+    ]
+    base, head = (
+        re.sub(r'(while"[^}]*) source_file="[^"]*" source_line=9', r"\1", loop(n, body))
+        for n in (6, 7)
+    )
+    assert causes(base, head) == [(("p/t.py:3", "p/t.py:10"), "loop of 7 iterations, was 6")]
+
+
 def test_a_loop_unrolled_in_part_is_the_cause() -> None:
     once = [
         ("bf16[8,8]{1,0} tanh($2)", 3, "while/body/tanh"),
@@ -284,6 +297,36 @@ def test_other_arguments_are_causes() -> None:
         "1 argument in another order: params['w']"
     ]
     assert argument_changes(entry(), entry()) == []
+
+
+def test_another_order_of_operands_follows_from_renamed_arguments() -> None:
+    minus = ("bf16[8,8]{1,0} subtract($1, $0)", 4, "sub")
+    sides = (text([PARAMETER, TANH, (minus[0].replace(*pair), 4, "sub")]) for pair in _ORDERS)
+    arguments = (module(entries=(entry(name=name),)) for name in ("params['up']", "params['a']"))
+    changes = Changes(program=lines_of(*sides), shardings=sharding_diff(*arguments))
+    assert [cause.what for cause in ranked_causes(changes)] == [
+        "1 argument renamed, [up] -> [a]: params['a']"
+    ]
+
+
+_ORDERS = (("$1, $0", "$1, $0"), ("$1, $0", "$0, $1"))
+
+
+def test_sizes_that_no_argument_has_are_one_cause_at_the_line_with_most_of_them() -> None:
+    def heads(count: int) -> str:
+        shape = f"bf16[8,{count},{8 // count}]{{2,1,0}}"
+        turned = f"bf16[{count},8,{8 // count}]{{2,1,0}}"
+        lines = (
+            PARAMETER,
+            (f"{shape} reshape($0)", 3, "reshape"),
+            (f"bf16[8,{count}]{{1,0}} iota(), iota_dimension=0", 5, "iota"),
+            (f"{turned} transpose($1), dimensions={{1,0,2}}", 4, "transpose"),
+            (f"(bf16[8,{count}]{{1,0}}, {turned}) tuple($2, $3)", 4, "tuple"),
+        )
+        return text(lines)
+
+    (cause,) = found(heads(2), heads(4)).causes
+    assert (cause.sources[0], cause.what) == ("p/t.py:3", "dimensions 2 -> 4, 4 -> 2")
 
 
 def test_arguments_of_equal_specs_on_other_meshes_have_other_parts() -> None:
