@@ -41,6 +41,7 @@ from hlo_lens.logs.sharding_facts import (
 from hlo_lens.logs.shardings import axes_of
 from hlo_lens.render.result import Cell, Column, Result, Row, Unit, columns_of
 from hlo_lens.render.table import Section, Table, filled, table_of
+from hlo_lens.text.names import shell_word
 from hlo_lens.text.units import flops_text, format_bytes, format_count, listed, plural
 
 T = TypeVar("T")
@@ -50,7 +51,12 @@ if TYPE_CHECKING:
 
     from hlo_lens.logs.compiler_output import BufferLogEntry, PrintedStats
     from hlo_lens.logs.log import LogText
-    from hlo_lens.logs.out_of_memory import AllocatorState, CompileOutOfMemory, FailedAllocation
+    from hlo_lens.logs.out_of_memory import (
+        AllocatorState,
+        CompileOutOfMemory,
+        FailedAllocation,
+        MemoryPart,
+    )
     from hlo_lens.logs.sharding_facts import DrawnShardings, LoggedArrays, ShardingTrail
     from hlo_lens.logs.shardings import ShardingLog
 
@@ -80,10 +86,11 @@ def log_sections(
     log = without_repeats(log)
     yield _head(name, log)
     if MEMORY in parts:
-        yield from _refusal_sections(name, log, dump)
-        yield from _runtime_sections(name, log, has_dump=dump is not None)
-        for place, entry in _numbered(log.buffers):
-            yield _buffer_section(name, place, entry)
+        sections = [*_refusal_sections(name, log, dump), *_runtime_sections(name, log)]
+        if sections and dump is None:
+            following = f"{_NEXT}{shell_word(log.path)}"
+            sections[-1] = replace(sections[-1], notes=(*sections[-1].notes, following))
+        yield from sections
         for place, stats in _numbered(log.stats):
             yield _stats_section(f"{name}: {stats.kind.value}{place}", stats)
     if WARNINGS in parts and log.warnings:
@@ -227,10 +234,11 @@ def _message_table(
     title: str,
     messages: Sequence[Any],
     *,
-    lead: tuple[Column, Sequence[Cell]] | None = None,
+    times: Sequence[int] = (),
     size: str = "",
     shown: Sequence[str] = (),
     if_filled: Sequence[str] = (),
+    is_data_only: bool = False,
 ) -> Table:
     """Return the table of messages: annotated fields, the bounds of a size, operators.
 
@@ -238,17 +246,18 @@ def _message_table(
         name: Name for scripts.
         title: Title for people.
         messages: Records of one type.
-        lead: A first column, and its cells.
+        times: Number of messages equal to each; empty for no such column.
         size: Name of the field whose bounds are columns too; empty for none.
         shown: Columns shown to people, all if empty.
         if_filled: Further columns, shown if some row has a value there.
+        is_data_only: Whether only CSV has it.
     """
     kind: type = type(messages[0])
     columns = columns_of(kind)
     operator = _OPERATOR if hasattr(messages[0], "operator") else ()
     rows: list[Row] = []
     for k, message in enumerate(messages):
-        row: list[Cell] = [lead[1][k]] if lead else []
+        row: list[Cell] = [times[k]] if times else []
         for column in columns:
             value = getattr(message, column.name)
             row.append(_size_text(value) if isinstance(value, HumanSize) else value)
@@ -257,8 +266,10 @@ def _message_table(
             row += (None, None) if printed is None else size_bounds(printed)
         row += [getattr(message.operator, column.name, None) for column in operator]
         rows.append(tuple(row))
-    whole = (*([lead[0]] if lead else []), *columns, *(_BOUNDS if size else ()), *operator)
-    return table_of(name, title, whole, rows, shown=shown, if_filled=if_filled)
+    whole = (*([_TIMES] if times else []), *columns, *(_BOUNDS if size else ()), *operator)
+    return table_of(
+        name, title, whole, rows, shown=shown, if_filled=if_filled, is_data_only=is_data_only
+    )
 
 
 def _line_text(line: int, repeats: Sequence[int]) -> str:
@@ -345,9 +356,9 @@ def gap_notes(gaps: Sequence[object], is_complete: bool) -> tuple[str, ...]:
 
 # ---- programs that the compiler refused --------------------------------------------------------
 
-_NO_DUMP = (
-    "a message does not show replicated arguments or the values alive at the peak; "
-    "next, with the dump of the same compile: hlo-lens report DUMP --log LOG"
+_NEXT = (
+    "next, with a dump of the program (hlo-lens help dumping): its values at the peak, their "
+    "lines, and what dividing and donating saves: hlo-lens report DUMP --log "
 )
 _OF_MESSAGE = (
     "freeing a group saves less if its buffers are not alive when memory runs out, or share memory "
@@ -357,12 +368,25 @@ _OF_DUMP = (
     "replicated along an axis: bytes saved by dividing over it too. Buffers are those alive at the "
     "peak; freeing some saves less if as much is alive at another instant"
 )
+_REMEDIES = {
+    "arguments": "arguments are largest: donate those that results replace, divide them over more "
+    "devices, or keep them in a smaller type",
+    "buffers": "temporaries are largest: jax.checkpoint around layers, a smaller batch, or a "
+    "sharding constraint where they are made",
+    "fragmentation": "fragmentation is largest: fewer large values at once leave fewer gaps",
+    "outputs": "outputs are largest: donate the arguments that they replace, or divide them",
+    "padding": "padding is largest: last dimensions that are small are padded; join or transpose "
+    "them",
+}
+"""What to try first, by the kind of the largest group."""
+
+
+_TRY = "try first"
 
 
 def _refusal_sections(name: str, log: LogText, dump: DumpFacts | None) -> Iterator[Section]:
     for number, (place, message) in enumerate(_numbered(log.compile_ooms)):
         notes = [] if message.is_complete else ["the message is not complete"]
-        notes += [] if dump else [_NO_DUMP]
         yield Section(
             title=f"{name}: out of {message.memory_space} at compile time{place}",
             facts=tuple(_refusal_facts(message)),
@@ -394,53 +418,57 @@ def _dump_section(title: str, facts: DumpShortage) -> Section:
 
 
 def _refusal_facts(message: CompileOutOfMemory) -> Iterator[tuple[str, str]]:
+    """Yield what does not fit, by how much, what the memory is for, and what to try first."""
+    missing = missing_bytes(message)
+    used = " + ".join(_size_text(size) or "" for size in message.used) or "not known"
+    limit = "" if message.capacity is None else f" of {_size_text(message.capacity)}"
+    purpose = f" for {message.used_for}" if message.used_for else ""
+    excess = "" if missing is None else f": {bounds_text(missing)} too much"
+    yield "does not fit", f"{used}{limit} {message.memory_space}{purpose}{excess}"
     yield "line", _line_text(message.line, message.repeats)
     if message.module is not None:
         yield "module", message.module
     if message.instruction is not None:
         yield "instruction", message.instruction
-    if message.used:
-        used = " + ".join(_size_text(size) or "" for size in message.used)
-        yield "used", f"{used}{f' for {message.used_for}' if message.used_for else ''}"
-    if message.capacity is not None:
-        yield "capacity", _size_text(message.capacity) or ""
-    missing = missing_bytes(message)
-    yield "missing", "not known" if missing is None else bounds_text(missing)
+    if message.usage:
+        yield "needs", _parts_text(message.usage)
+    if message.parts:
+        yield "program" if message.requirement else "allocation", _parts_text(message.parts)
     if message.output is not None:
         shared = message.output_shared
         rest = "" if shared is None else f", {_size_text(shared)} of it in donated arguments"
         yield "outputs", f"{_size_text(message.output)}{rest}"
+    for group in memory_shortage(message).groups[:1]:
+        yield _TRY, _REMEDIES[group.kind]
+
+
+def _parts_text(parts: Sequence[MemoryPart]) -> str:
+    """Return the parts of a sum, largest first, with what of each is padding and fragmentation."""
+    texts = []
+    for part in sorted(parts, key=lambda part: -_most(part.size)):
+        more = []
+        if part.padded is not None and part.unpadded is not None:
+            padding = difference(size_bounds(part.padded), size_bounds(part.unpadded))
+            more += [f"{bounds_text(padding)} padding"] if padding[0] else []
+        if part.fragmentation is not None and size_bounds(part.fragmentation)[1]:
+            more.append(f"{_size_text(part.fragmentation)} fragmentation")
+        of_it = f" ({', '.join(more)})" if more else ""
+        texts.append(f"{part.name} {_size_text(part.size) or '?'}{of_it}")
+    return ", ".join(texts)
 
 
 def _refusal_tables(message: CompileOutOfMemory) -> Iterator[Table]:
-    space, total, requirement = message.memory_space, message.total, message.requirement
-    of_all = f"{space} usage, at least {total}" if total is not None else f"{space} usage"
-    of_program = f"program {requirement}" if requirement is not None else space
-    sums = [of_all] * len(message.usage) + [of_program] * len(message.parts)
-    if sums:
-        yield _message_table(
-            "oom-statement",
-            "Use of the memory, as printed in the message",
-            (*message.usage, *message.parts),
-            lead=(Column("of", Unit.NONE, "sum with this part"), sums),
-            size="size",
-            shown=("of", "name", "size"),
-            if_filled=("unpadded", "padded", "fragmentation"),
-        )
+    """Yield the groups that could be freed, and for CSV the allocations of the message."""
     shortage = memory_shortage(message)
     if shortage.groups:
         yield _shortage_table(shortage, _OF_MESSAGE)
     if message.allocations:
         yield _message_table(
             "oom-allocations",
-            f"Largest allocations in {space}, as listed in the message",
+            f"Largest allocations in {message.memory_space}, as listed in the message",
             message.allocations,
             size="size",
-            shown=("size",),
-            if_filled=(
-                *("padding", "expansion", "allocation_type", "instruction", "shape"),
-                *("op_name", "source_file", "source_line"),
-            ),
+            is_data_only=True,
         )
 
 
@@ -448,11 +476,9 @@ def _shortage_table(shortage: MemoryShortage, note: str) -> Table:
     """Return the table of groups that could be freed."""
     optional = ("padding_bytes", "is_enough", "op_name", "source")
     shown = filled(shortage.COLUMNS, list(shortage.rows()), optional)
-    missing = shortage.missing
-    against = "" if missing is None else f"; missing: {bounds_text(missing)}"
     table = Table.of(
         shortage,
-        title=f"Remedies, and the most bytes that each alone would free{against}",
+        title="Remedies, and the most bytes that each alone would free",
         shown=("what", "buffers", "at_most_bytes", *shown),
         notes=(note,),
     )
@@ -478,53 +504,28 @@ def _statement_notes(message: CompileOutOfMemory) -> Iterator[str]:
 
 # ---- running programs --------------------------------------------------------------------------
 
-_NO_DUMP_OF_RUN = (
-    "a message does not show which values a program holds; next, with a dump of the program "
-    "(hlo-lens help dumping): hlo-lens report DUMP --log LOG"
-)
 
-
-def _runtime_sections(name: str, log: LogText, *, has_dump: bool) -> Iterator[Section]:
-    """Yield the sections on failed allocations, on programs too large, and on allocators."""
-    facts, tables = [], []
-    if log.failures:
-        counts = Counter(log.failures)
-        tables.append(
-            _message_table(
-                "failed-allocations",
-                "Failed allocations",
-                [*counts],
-                lead=(_TIMES, [*counts.values()]),
-                size="requested",
-                shown=("line", "times", "requested"),
-                if_filled=(
-                    *("repeats", "free", "largest_free", "missing_bytes", "purpose", "program"),
-                    *("allocator", "device"),
-                ),
-            )
-        )
-        fatal = [failure for failure in log.failures if failure.is_fatal]
-        tries = len(log.failures) - len(fatal)
-        rest = f"; {plural(tries, 'attempt')} that may fail" if tries else ""
-        printed = sum(1 + len(failure.repeats) for failure in fatal)
-        again = f", printed {format_count(printed)} times" if printed > len(fatal) else ""
-        facts.append(("failed", f"{plural(len(fatal), 'allocation')}{again}{rest}"))
-    if log.limits:
-        tables.append(
-            _message_table(
-                "rematerialization-limits",
-                "Programs that rematerialization did not make small enough",
-                log.limits,
-                shown=("line", "wanted", "reached", "original", "missing_bytes"),
-            )
-        )
-        facts.append(("too large", f"{plural(len(log.limits), 'program')} after rematerialization"))
+def _runtime_sections(name: str, log: LogText) -> Iterator[Section]:
+    """Yield the sections on failed allocations, programs too large, buffers, and allocators."""
+    facts, tables = [*_runtime_facts(log)], [*_runtime_tables(log)]
+    entries = list(_numbered(log.buffers))
+    notes: tuple[str, ...] = ()
+    if tables and len(entries) == 1:  # of the failed allocation
+        (_, entry), entries = entries[0], []
+        facts += _buffer_facts(entry)
+        tables += _buffer_tables(entry)
+        notes = gap_notes((), entry.is_complete)
     if tables:
+        title = f"{name}: out of memory"
+        yield Section(title=title, facts=tuple(facts), tables=tuple(tables), notes=notes)
+    for place, entry in entries:
+        requested = entry.requested_bytes
+        asked = [] if requested is None else [("requested", format_bytes(requested))]
         yield Section(
-            title=f"{name}: out of memory",
-            facts=tuple(facts),
-            tables=tuple(tables),
-            notes=() if has_dump else (_NO_DUMP_OF_RUN,),
+            title=f"{name}: {'out of memory' if entry.is_oom else 'buffer statistics'}{place}",
+            facts=(("line", _line_text(entry.line, entry.repeats)), *asked, *_buffer_facts(entry)),
+            tables=tuple(_buffer_tables(entry)),
+            notes=gap_notes((), entry.is_complete),
         )
     for place, state in _numbered(log.allocators):
         yield Section(
@@ -532,6 +533,75 @@ def _runtime_sections(name: str, log: LogText, *, has_dump: bool) -> Iterator[Se
             facts=tuple(_allocator_facts(state, _request_of(state, log.failures))),
             tables=tuple(_allocator_tables(state)),
             notes=() if state.is_complete else (_incomplete_note(state),),
+        )
+
+
+def _runtime_facts(log: LogText) -> Iterator[tuple[str, str]]:
+    """Yield what does not fit: the failed allocation, or the number of them."""
+    fatal = [failure for failure in log.failures if failure.is_fatal]
+    tries = len(log.failures) - len(fatal)
+    if len(fatal) == 1:
+        yield "does not fit", _failure_text(fatal[0])
+        yield "line", _line_text(fatal[0].line, fatal[0].repeats)
+    elif fatal:
+        printed = sum(1 + len(failure.repeats) for failure in fatal)
+        again = f", printed {format_count(printed)} times" if printed > len(fatal) else ""
+        yield "failed", f"{plural(len(fatal), 'allocation')}{again}"
+    if tries:
+        yield "attempts", f"{plural(tries, 'attempt')} that may fail"
+    if len(log.limits) == 1:
+        (limit,) = log.limits
+        missing = difference(size_bounds(limit.reached), size_bounds(limit.wanted))
+        yield (
+            "too large",
+            f"{_size_text(limit.reached)} after rematerialization, XLA wanted "
+            f"{_size_text(limit.wanted)}: {bounds_text(missing)} too much (line {limit.line})",
+        )
+    elif log.limits:
+        yield "too large", f"{plural(len(log.limits), 'program')} after rematerialization"
+
+
+def _failure_text(failure: FailedAllocation) -> str:
+    """Return the size of an allocation, what it was for, and what was free."""
+    use = " ".join(word for word in (failure.purpose, failure.program) if word)
+    free, largest = _size_text(failure.free), _size_text(failure.largest_free)
+    missing = failure.missing_bytes
+    return "".join(
+        (
+            f"{_size_text(failure.requested) or 'an amount that is not printed'} requested",
+            f" for {use}" if use else "",
+            f" of {failure.allocator}" if failure.allocator else "",
+            f" on device {failure.device.removeprefix('device:')}" if failure.device else "",
+            f", {free} free" if free else "",
+            f" (largest piece {largest})" if largest else "",
+            f": at most {format_bytes(missing)} too much" if missing else "",
+        )
+    )
+
+
+def _runtime_tables(log: LogText) -> Iterator[Table]:
+    if log.failures:
+        counts = Counter(log.failures)
+        yield _message_table(
+            "failed-allocations",
+            "Failed allocations",
+            [*counts],
+            times=[*counts.values()],
+            size="requested",
+            shown=("line", "times", "requested"),
+            if_filled=(
+                *("repeats", "free", "largest_free", "missing_bytes", "purpose", "program"),
+                *("allocator", "device"),
+            ),
+            is_data_only=len(log.failures) == 1 and log.failures[0].is_fatal,
+        )
+    if log.limits:
+        yield _message_table(
+            "rematerialization-limits",
+            "Programs that rematerialization did not make small enough",
+            log.limits,
+            shown=("line", "wanted", "reached", "original", "missing_bytes"),
+            is_data_only=len(log.limits) == 1,
         )
 
 
@@ -626,52 +696,52 @@ def _incomplete_note(state: AllocatorState) -> str:
 
 _SUMS = {
     "parameter": "arguments",
-    "constant": "constants",
-    "maybe_live_out": "outputs, reused arguments included",
+    "maybe_live_out": "outputs",
     "preallocated_temp": "temporaries",
-    "preallocated_temp_fragmentation": "of these, never in use",
-    "total": "all allocations",
-    "total_fragmentation": "of these, not needed by this schedule",
+    "constant": "constants",
 }
 
 
-def _buffer_section(name: str, place: str, entry: BufferLogEntry) -> Section:
-    """Return the section of a block of buffer statistics."""
-    facts = [("line", _line_text(entry.line, entry.repeats))]
-    if entry.requested_bytes is not None:
-        facts.append(("requested", format_bytes(entry.requested_bytes)))
-    tables = []
-    if entry.stats is not None:
-        sizes = ((meaning, getattr(entry.stats, field)) for field, meaning in _SUMS.items())
-        tables.append(
-            table_of(
-                "buffer-stats",
-                "Use of the buffers, as printed by XLA",
-                _columns(buffers="kind of buffers", size="bytes as printed"),
-                [(meaning, size.text) for meaning, size in sizes if size is not None],
-            )
-        )
+_KINDS = {
+    "parameter": "arguments",
+    "maybe_live_out": "outputs",
+    "preallocated_temp": "buffers",
+}
+
+
+def _most(size: HumanSize | None) -> int:
+    return 0 if size is None else size_bounds(size)[1]
+
+
+def _buffer_facts(entry: BufferLogEntry) -> Iterator[tuple[str, str]]:
+    """Yield what the memory is for, and what to try first."""
+    stats = entry.stats
+    if stats is not None:
+        sizes = ((meaning, getattr(stats, field)) for field, meaning in _SUMS.items())
+        parts = [f"{meaning} {size.text}" for meaning, size in sizes if size is not None]
+        whole = "" if stats.total is None else f"; {stats.total.text} in all"
+        yield "needs", f"{', '.join(parts)}{whole}"
+        unused = stats.preallocated_temp_fragmentation
+        if unused is not None and size_bounds(unused)[0]:
+            yield "never in use", f"{unused.text} of the temporaries"
+        largest = max(_KINDS, key=lambda name: _most(getattr(stats, name)))
+        if _most(getattr(stats, largest)):
+            yield _TRY, _REMEDIES[_KINDS[largest]]
+
+
+def _buffer_tables(entry: BufferLogEntry) -> Iterator[Table]:
     if entry.peak_buffers:
-        tables += [
-            Table.of(
-                peak_buffer_groups(entry.peak_buffers),
-                title="Largest values at the peak, equal ones together",
-                shown=("what", "buffers", "at_most_bytes", "op_name", "source"),
-            ),
-            _message_table(
-                "peak-buffers",
-                "Largest values at the peak, as listed by XLA",
-                entry.peak_buffers,
-                shown=("size", "opcode", "shape", "op_name", "source_file", "source_line"),
-            ),
-        ]
-    what = "out of memory" if entry.is_oom else "buffer statistics"
-    return Section(
-        title=f"{name}: {what}{place}",
-        facts=tuple(facts),
-        tables=tuple(tables),
-        notes=gap_notes((), entry.is_complete),
-    )
+        yield Table.of(
+            peak_buffer_groups(entry.peak_buffers),
+            title="Largest values at the peak, equal ones together",
+            shown=("what", "buffers", "at_most_bytes", "op_name", "source"),
+        )
+        yield _message_table(
+            "peak-buffers",
+            "Largest values at the peak, as listed by XLA",
+            entry.peak_buffers,
+            is_data_only=True,
+        )
 
 
 # ---- printed statistics of compiled programs ---------------------------------------------------

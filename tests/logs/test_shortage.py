@@ -17,6 +17,7 @@ from hlo_lens.logs.out_of_memory import (
     shortage_of,
 )
 from hlo_lens.logs.page import log_sections
+from tests.corpus import SAMPLES
 
 GIB = 1 << 30
 
@@ -185,5 +186,22 @@ FAILED = (
 
 
 def test_a_failed_allocation_without_a_dump_names_the_next_command() -> None:
-    notes = [note for one in log_sections("l", parse_log(FAILED)) for note in one.notes]
-    assert any(note.endswith(": hlo-lens report DUMP --log LOG") for note in notes)
+    log = parse_log(FAILED, path="oom.txt")
+    notes = [note for one in log_sections("l", log) for note in one.notes]
+    assert any(note.endswith(": hlo-lens report DUMP --log oom.txt") for note in notes)
+
+
+def test_a_refused_program_begins_with_what_does_not_fit() -> None:
+    text = (SAMPLES / "logs" / "tpu_oom_libtpu_0_0_17.txt").read_text("utf-8")
+    _, first, second = log_sections("l", parse_log(text))
+    assert first.facts[0] == ("does not fit", "51.00G of 15.75G hbm: 35.25GiB ± 5.50MiB too much")
+    assert dict(first.facts)["needs"] == "program 51.00G, reserved 258.00M, arguments 0B"
+    assert dict(first.facts)["try first"].startswith("temporaries are largest")
+    assert dict(second.facts)["try first"].startswith("padding is largest")
+
+
+def test_a_failed_allocation_has_what_its_program_needs() -> None:
+    _, section = log_sections("l", parse_log(f"{FAILED}\n{STATS}"))
+    assert section.facts[0] == ("does not fit", "1.00GiB requested")
+    assert dict(section.facts)["needs"] == "arguments 1.00GiB; 2.00GiB in all"
+    assert dict(section.facts)["try first"].startswith("arguments are largest")
