@@ -131,6 +131,8 @@ class Reading:
             )
         for module in facts:
             self._judge_share(module.key, module.coverage or 0.0)
+            if module.is_cut:
+                raise _cut(module.key)
 
     def _judge_share(self, name: str, coverage: float) -> None:
         share = 100 * coverage
@@ -150,7 +152,11 @@ def refuse_cut(modules: Sequence[ModuleDump]) -> None:
     """Raise HloLensError, which ends a command with 4 after its results, for a text that is cut."""
     for module in modules:
         if module.hlo is not None and module.hlo.is_truncated:
-            raise HloLensError(f"{module.name}: the text ends too early; the output is not whole")
+            raise _cut(module.name)
+
+
+def _cut(name: str) -> HloLensError:
+    return HloLensError(f"{name}: the text ends too early; the output is not whole")
 
 
 def answer(

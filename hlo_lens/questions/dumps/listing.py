@@ -70,6 +70,7 @@ class ListingFacts:
         signature: Shapes of the entry's parameters, in order.
         coverage: Share of the text that was read, 0 to 1.
         gaps: Number of parts that could not be read.
+        is_cut: Whether the text ends too early.
         fingerprint: Hashes of the text; None if not requested.
     """
 
@@ -104,6 +105,7 @@ class ListingFacts:
     signature: tuple[str, ...] | None = None
     coverage: float | None = None
     gaps: int = 0
+    is_cut: bool = False
     fingerprint: Fingerprint | None = None
     problem: str | None = None
 
@@ -161,6 +163,7 @@ def _figures(facts: ListingFacts, module: ModuleDump) -> ListingFacts:
     hlo = module.hlo
     facts = replace(facts, backend=backend_of_dump(module))
     if hlo is not None:
+        facts = replace(facts, is_cut=hlo.is_truncated)
         if not hlo.computations:
             problem = _first_line(hlo.gaps[0]) if hlo.gaps else None
             return replace(facts, gaps=len(hlo.gaps), problem=problem)

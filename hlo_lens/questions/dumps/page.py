@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from hlo_lens.load.module import SkippedFiles
+from hlo_lens.program.summary import CUT
 from hlo_lens.questions.dumps.groups import (
     DIFFERENT,
     MISSING,
@@ -134,6 +135,9 @@ def _facts(
     groups: ModuleGroups,
     across: AcrossProcesses | None,
 ) -> Iterator[tuple[str, str]]:
+    cut = [module.key for module in facts if module.is_cut]
+    if cut:
+        yield "cut", f"{listed(cut, _PROBLEMS_SHOWN)}: {CUT}"
     names = len({group.name for group in groups.groups})
     yield "modules", f"{plural(len(facts), 'module')} of {plural(names, 'name')}"
     skipped = ", ".join(f"{a.kind} ({format_count(a.count)})" for a in dump.skipped)

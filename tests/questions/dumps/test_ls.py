@@ -96,6 +96,13 @@ def test_channel_ids_differ_between_texts_but_not_between_programs(tmp_path: Pat
     assert "hlo-lens diff: no change" in diff.stdout
 
 
+def test_a_cut_text_is_named_first_and_ends_with_4(tmp_path: Path) -> None:
+    write(tmp_path, {"module_0001.jit_f.cpu_after_optimizations.txt": PROGRAM[:-20]})
+    result = run(tmp_path)
+    assert result.stdout.splitlines()[1].startswith("cut      module_0001.jit_f: the text ends too")
+    assert result.exit_code == 4
+
+
 def test_folders_of_other_names_are_not_called_processes(tmp_path: Path) -> None:
     for folder in ("baseline", "tuned"):
         write(tmp_path, {f"{folder}/module_0001.jit_f.cpu_after_optimizations.txt": PROGRAM})
@@ -140,7 +147,7 @@ def test_bad_module_is_listed_with_its_problem(tmp_path: Path) -> None:
         tmp_path,
         {
             **STAGES,
-            "module_0001.jit_g.before_optimizations.txt": "HloModule jit_g\n\n!!!\n",
+            "module_0001.jit_g.before_optimizations.txt": hlo("jit_g") + "!!!\n",
             "module_0002.jit_h.before_optimizations.txt": hlo("jit_h").replace("f32[8] n", "@@"),
         },
     )
