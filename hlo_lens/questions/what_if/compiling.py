@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import json
 import os
 import re
@@ -33,6 +32,7 @@ from hlo_lens.load.devices import Target, device_assignment, gpu_topology
 from hlo_lens.load.fact import fact
 from hlo_lens.program.summary import backend_of_dump, change_list, own_target
 from hlo_lens.questions.what_if.edits import TextEdits, is_result_call
+from hlo_lens.questions.what_if.worker import toolchain
 from hlo_lens.render.result import sum_of
 from hlo_lens.text.dump_kinds import AFTER, BEFORE
 from hlo_lens.text.errors import HloLensError, MissingPackageError, OutputError
@@ -417,17 +417,6 @@ _SCRATCH = re.compile(
 )
 """Files of generated code, which no command reads."""
 
-_TOOLCHAIN = f"""
-import importlib.metadata as m, importlib.util as u
-for n in {list(dict.fromkeys(itertools.chain(*_PACKAGES.values())))}:
-    try: print(n, m.version(n))
-    except m.PackageNotFoundError: pass
-def has(n):
-    try: return u.find_spec(n) is not None
-    except ImportError: return False
-if has("libtpu"): print("can tpu")
-if has("jax_plugins.xla_cuda12") or has("jax_plugins.xla_cuda13"): print("can gpu")
-"""
 _MISSING = {
     "tpu": "libtpu is not installed with the jax that compiles: pip install 'jax[tpu]'",
     "gpu": "the CUDA plugin is not installed with the jax that compiles: pip install 'jax[cuda12]'",
@@ -442,20 +431,23 @@ def toolchain_of(python: str) -> str:
     Raises:
         MissingPackageError: If it has no jax, or cannot be run.
     """
-    try:
-        run = subprocess.run(
-            [python, "-c", _TOOLCHAIN], capture_output=True, text=True, timeout=60, check=True
-        )
-    except OSError as error:
-        raise MissingPackageError(f"{python}: cannot be run: {error.strerror}") from error
-    except subprocess.SubprocessError as error:
-        raise MissingPackageError(f"{python}: cannot be run: {error}") from error
-    if "jaxlib " not in run.stdout:
+    if python == sys.executable:
+        found = toolchain()
+    else:
+        command = [python, str(WORKER)]
+        try:
+            run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        except OSError as error:
+            raise MissingPackageError(f"{python}: cannot be run: {error.strerror}") from error
+        except subprocess.SubprocessError as error:
+            raise MissingPackageError(f"{python}: cannot be run: {error}") from error
+        found = run.stdout.strip()
+    if "jaxlib " not in found:
         raise MissingPackageError(
             f"jax is not installed for {python}, and compiling needs it: "
             "pip install 'hlo-lens[jax]'"
         )
-    return run.stdout.strip()
+    return found
 
 
 def missing_package(python: str, backend: str) -> str:

@@ -9,12 +9,9 @@ import json
 import os
 import re
 import shutil
-import ssl
 import subprocess
 import sys
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -82,6 +79,9 @@ def released_versions(package: str) -> tuple[str, ...]:
 @cache
 def _listing(package: str) -> tuple[dict[str, object], ...]:
     """Return the files of a package."""
+    import ssl  # slow to import, as the next
+    import urllib.request
+
     url = os.environ.get("PIP_INDEX_URL", "")
     if not url:
         command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]

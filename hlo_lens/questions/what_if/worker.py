@@ -1,9 +1,10 @@
 """Script that compiles one HLO text for a target, run by any Python: ``worker.py REQUEST RESULT``.
 
 Both are JSON files: the keys of a request are the fields of `CompileRequest`, those of a result are
-fields of `Compilation`. It imports nothing of hlo_lens and reads any version of jax since 0.4.30,
-with names of jaxlib that are not public and move between versions. Nothing of the program runs, and
-no device of the target need exist.
+fields of `Compilation`. Without arguments it prints what there is to compile with. It imports
+nothing of hlo_lens and reads any version of jax since 0.4.30, with names of jaxlib that are not
+public and move between versions. Nothing of the program runs, and no device of the target need
+exist.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ if __name__ == "__main__":
 import contextlib
 import importlib
 import importlib.metadata
+import importlib.util
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -376,12 +378,34 @@ def _result(request: dict[str, Any], begin: Callable[[list[str]], None]) -> dict
     return {"memory_analysis": _memory(executable), "dropped_attributes": dropped}
 
 
-def main() -> None:
-    """Compile what the request names and write the result."""
-    versions = {"python": sys.version.split()[0]}
+def _versions() -> dict[str, str]:
+    versions = {}
     for name in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
+    return versions
+
+
+_PLUGINS = {"libtpu": "tpu", "jax_plugins.xla_cuda12": "gpu", "jax_plugins.xla_cuda13": "gpu"}
+"""Modules with the backend that each brings."""
+
+
+def toolchain() -> str:
+    """Return packages with versions and backends that this interpreter has, a line each."""
+    backends = []
+    for name, backend in _PLUGINS.items():
+        with contextlib.suppress(ImportError):
+            backends += [backend] if importlib.util.find_spec(name) is not None else []
+    words = [f"{name} {version}" for name, version in _versions().items()]
+    return "\n".join([*words, *dict.fromkeys(f"can {backend}" for backend in backends)])
+
+
+def main() -> None:
+    """Compile what the request names and write the result."""
+    if len(sys.argv) == 1:
+        print(toolchain())  # noqa: T201 # for the process that started this one
+        return
+    versions = {"python": sys.version.split()[0], **_versions()}
     with open(sys.argv[1], encoding="utf-8") as file:  # noqa: PTH123 # before pathlib is imported
         request = json.load(file)
 

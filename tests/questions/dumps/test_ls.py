@@ -154,7 +154,7 @@ def test_bad_module_is_listed_with_its_problem(tmp_path: Path) -> None:
     result = run(tmp_path)
     assert result.exit_code == 0
     assert "modules  3 modules of 3 names" in result.stdout
-    assert "gaps in" in result.stdout
+    assert "1 gap in" in result.stdout
     assert run(tmp_path, "--strict").exit_code == 4
     assert run(tmp_path, "--min-coverage", "99").exit_code == 4
     assert run(tmp_path, "--module", "jit_f", "--strict").exit_code == 0
