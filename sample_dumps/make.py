@@ -38,7 +38,7 @@ EDITS = (
 
 WASTES = (
     *("scores", "logits", "one_hot", "heads", "accumulated"),
-    *("fused", "gathered", "resharded", "carried", "turned"),
+    *("fused", "gathered", "resharded", "carried", "turned", "contracted"),
 )
 """The programs of `programs/wastes.py`."""
 
@@ -55,6 +55,7 @@ PLANTED = (
     *("embedding", "embedding_clean", "constraint", "constraint_clean", "merged", "specs"),
     *("specs_clean", "undivided", "megatron_clean", "rolled_clean"),
     *(f"{waste}{end}" for waste in WASTES for end in ("", "_clean")),
+    "stationary_clean",
 )
 """The programs of `programs/plants.py`."""
 
@@ -167,7 +168,7 @@ def make_set(backend: str, program: str, name: str, out: Path, edits: Iterable[s
     for edit in edits:
         with tempfile.TemporaryDirectory() as temporary:
             dump_dir = Path(temporary)
-            is_waste = edit.removesuffix("_clean") in WASTES
+            is_waste = edit.removesuffix("_clean") in (*WASTES, "stationary")
             module = "wastes" if is_waste else program
             command = [sys.executable, str(HERE / "compile_program.py"), module, backend]
             command += [str(dump_dir), str(folder), "--edit", edit]

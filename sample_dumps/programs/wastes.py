@@ -270,11 +270,48 @@ def turned(mesh: Mesh, *, is_clean: bool) -> Program:
     return trained(loss, mesh, params, abstract(mesh, (32, 256, WIDTH), F32, "data"))
 
 
+def contracted(mesh: Mesh, *, is_clean: bool) -> Program:
+    """A lookup in a table that 'data' divides takes it from the batch; then products contract it.
+
+    Nothing is repeated. The twin names 'data' after the lookup.
+    """
+    return looked_up(mesh, PartitionSpec("data") if is_clean else None)
+
+
+def stationary(mesh: Mesh, *, is_clean: bool) -> Program:
+    """The same where constraints divide the features over 'data' on purpose."""
+    del is_clean
+    return looked_up(mesh, PartitionSpec(None, None, "data"))
+
+
+def looked_up(mesh: Mesh, spec: PartitionSpec | None) -> Program:
+    """Returns a step of two residual blocks of looked up tokens, with constraints of a spec."""
+
+    def constrained(x: jax.Array) -> jax.Array:
+        if spec is None:
+            return x
+        return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec))
+
+    def loss(params: dict[str, jax.Array], tokens: jax.Array) -> jax.Array:
+        x = jnp.take(params["table"], tokens, axis=0)  # planted: contracted
+        x = constrained(x)
+        for number in range(2):
+            x = x + jax.nn.gelu(x @ params[f"up{number}"]) @ params[f"down{number}"]
+            x = constrained(x)
+        return jnp.mean(x**2)
+
+    params = {"table": abstract(mesh, (256, WIDTH), F32, "model", "data")}
+    for number in range(2):
+        params[f"up{number}"] = abstract(mesh, (WIDTH, 4 * WIDTH), F32, *BOTH)
+        params[f"down{number}"] = abstract(mesh, (4 * WIDTH, WIDTH), F32, *BOTH[::-1])
+    return trained(loss, mesh, params, abstract(mesh, (32, 128), jnp.int32, "data"))
+
+
 WASTES = {
     one.__name__: one
     for one in (
         *(scores, logits, one_hot, heads, accumulated),
-        *(fused, gathered, resharded, carried, turned),
+        *(fused, gathered, resharded, carried, turned, contracted, stationary),
     )
 }
 """Name of each waste, and the function that returns a step with it."""

@@ -247,6 +247,50 @@ def _shared_place(frames: StackFrames) -> SourceLocation | None:
     return last
 
 
+def has_shape_of_weight(known: ModuleDump, shape: Shape) -> bool:
+    """Return whether a value may be the gradient of a weight, or of one layer of a stack of them.
+
+    Its dimensions are those of the weight, in any order, each divided or not.
+    """
+    shardings, roles = sharding_results(known), argument_roles(known)
+    for one in () if shardings is None else shardings.table.parameters:
+        if roles.of_number(one.value.number or 0).role != WEIGHTS or one.global_shape is None:
+            continue
+        whole, part = one.global_shape.dimensions, (one.device_shape or one.global_shape).dimensions
+        free = list(zip(whole, part, strict=True))
+        for size in shape.dimensions:
+            match = next((pair for pair in free if size in pair), None)
+            if match is None:
+                break
+            free.remove(match)
+        else:
+            if len(free) <= 1:
+                return True
+    return False
+
+
+def undivided_axes(known: ModuleDump, dimensions: Sequence[int | None]) -> tuple[str, ...]:
+    """Return the axes that divide the batch of an input and not that of a value of a device."""
+    shardings, roles = sharding_results(known), argument_roles(known)
+    found: list[str] = []
+    for one in () if shardings is None else shardings.table.parameters:
+        is_input = roles.of_number(one.value.number or 0).role not in (WEIGHTS, STATE)
+        if not is_input or not one.spec or one.global_shape is None or one.device_shape is None:
+            continue
+        whole, part = one.global_shape.dimensions[:1], one.device_shape.dimensions[:1]
+        if whole != part and whole[0] in dimensions and part[0] not in dimensions:
+            found += axes_of_entry(one.spec[0])
+    return tuple(dict.fromkeys(found))
+
+
+def of_weights(axis: str) -> str:
+    """Return the key by which weights along an axis follow from inputs that it does not divide.
+
+    Then they are data parallel, and whole by design.
+    """
+    return f"weights along {axis}"
+
+
 def first_use(known: ModuleDump, number: int | None) -> SourceLocation | None:
     """Return the line that first uses a parameter of the entry; None if not known."""
     parameter = next(
@@ -440,6 +484,11 @@ def finding_of(
 def bound_text(amount: SumBounds) -> str:
     """Return a sum of bytes, as an upper bound where it is one."""
     return f"{'at most ' * amount.is_at_most}{format_bytes(amount.most)}"
+
+
+def line_text(place: SourceLocation) -> str:
+    """Return a line with the name of its file alone, as fixes and changes have it."""
+    return f"{place.file.rpartition('/')[2]}:{place.line}"
 
 
 def place_of(collective: Collective) -> SourceLocation | None:

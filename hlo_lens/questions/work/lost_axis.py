@@ -31,13 +31,13 @@ from hlo_lens.shapes.sharding import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.device_values import Held
-    from hlo_lens.questions.work.work import MeshAxes, RepeatedProduct
+    from hlo_lens.questions.work.work import MeshAxes
     from hlo_lens.shapes.mesh import Mesh
     from hlo_lens.shapes.sharding import HloSharding
 
@@ -124,15 +124,15 @@ class _AxisMarks(Marks):
 def lost_axis(
     module: ModuleDump,
     axis: str,
-    products: Sequence[RepeatedProduct],
+    products: Mapping[int, int],
     is_input: Callable[[int], bool],
 ) -> LostAxis | None:
-    """Return where an axis is lost for products that are repeated over it; None if not known.
+    """Return where an axis is lost for products that should be divided over it; None if not known.
 
     Args:
         module: The module.
         axis: Name of a mesh axis.
-        products: The products.
+        products: Their rows, each with its weight: the FLOP that it repeats.
         is_input: Whether a parameter of the entry is an input, no weight or optimizer state.
     """
     marks = _AxisMarks(axis, mesh_axes(module), module, is_input)
@@ -141,12 +141,12 @@ def lost_axis(
         return None
     explained = [0] * len(marks.rows)
     every = 0
-    for product in products:
-        bits = values.read[product.row].marks
+    for product, weight in products.items():
+        bits = values.read[product].marks if product in values.read else 0
         every |= bits
         for number in range(len(explained)):
             if bits >> number + 1 & 1:
-                explained[number] += product.repeated_flops
+                explained[number] += weight
     if not every & 1:
         mapped = _shard_map_around(module, axis, products)
         if mapped is not None:
@@ -163,7 +163,7 @@ def lost_axis(
 
 
 def _shard_map_around(
-    module: ModuleDump, axis: str, products: Sequence[RepeatedProduct]
+    module: ModuleDump, axis: str, products: Mapping[int, int]
 ) -> SourceLocation | None:
     """Return the line of the shard_map over an axis whose body has most of the products.
 
@@ -183,11 +183,11 @@ def _shard_map_around(
             lines.add(places.innermost(row))
     inside: Counter[SourceLocation] = Counter()
     known = origins(module)
-    for product in products:
-        for place in lines.intersection(known.stack(known.of_row(product.row))):
+    for row, weight in products.items():
+        for place in lines.intersection(known.stack(known.of_row(row))):
             if place is not None:
-                inside[place] += product.repeated_flops
-    most = sum(product.repeated_flops for product in products)
+                inside[place] += weight
+    most = sum(products.values())
     return next((place for place, flops in inside.most_common(1) if flops > _SHARE * most), None)
 
 
@@ -225,6 +225,42 @@ def _annotation(module: ModuleDump, axis: str, place: SourceLocation) -> LostAxi
     )
 
 
+def is_stated_for_features(module: ModuleDump, axis: str) -> bool:
+    """Return whether a constraint divides the last dimension of a computed value over an axis."""
+    before = module.before
+    if before is None:
+        return False
+    meshes = shardy_meshes(before.frontend_attributes.get(MESHES, ""))
+    flow = value_flow(before)
+    for row in before.columns.rows_with_attribute_text('custom_call_target="Sharding"'):
+        instruction = before.instruction(row)
+        said = instruction.frontend_attributes.get(SHARDING, "")
+        listed = shardy_shardings(said, meshes) if said else [instruction.sharding]
+        spec = next((_spec(one, module) for one in listed), None)
+        rank = 0 if instruction.shape is None else instruction.shape.rank
+        if spec is None or rank <= 1 or len(spec) < rank or axis not in spec[-1]:
+            continue
+        source = flow.operand(row, 0)
+        while source is not None and before.opcodes[flow.definition(source).row] in _PARTS:
+            source = flow.operand(flow.definition(source).row, 0)
+        if source is None or before.opcodes[flow.definition(source).row] != "parameter":
+            return True
+    return False
+
+
+_PARTS = frozenset({"dynamic-slice", "slice", "reshape", "convert", "copy", "transpose"})
+"""Opcodes of a part of an argument, or its conversion."""
+
+
+def _spec(sharding: HloSharding | None, module: ModuleDump) -> list[tuple[str, ...]] | None:
+    """Return the axes of each dimension; None if not known."""
+    mesh = mesh_axes(module).mesh
+    if sharding is not None and sharding.named is not None:
+        return [tuple(a.axis for a in dim.axes) for dim in sharding.named.dim_shardings]
+    spec = None if sharding is None or mesh is None else sharding.to_partition_spec(mesh)
+    return None if spec is None else [axes_of_entry(entry) for entry in spec]
+
+
 def _distance(
     start: Value,
     following: Callable[[Value], Iterable[Value]],
@@ -255,24 +291,21 @@ def _stated_axes(
         manual = set(shardy_axes(said.get(MANUAL_AXES, "")))
         listed = shardy_shardings(said.get(IN_SHARDINGS, ""), meshes)
         return [
-            None if axes is None else axes | _others(manual, module) for axes in map(_named, listed)
+            None if axes is None else axes | _others(manual, module)
+            for axes in (_named(one, module) for one in listed)
         ]
     if target != "Sharding":
         return []
     if SHARDING in said:
         listed = shardy_shardings(said[SHARDING], meshes)
         is_open = "?" in said[SHARDING]
-        return [None if is_open else _named(one) for one in listed]
-    sharding, mesh = instruction.sharding, mesh_axes(module).mesh
-    spec = None if sharding is None or mesh is None else sharding.to_partition_spec(mesh)
-    return [None if spec is None else {axis for one in spec if one for axis in axes_of_entry(one)}]
+        return [None if is_open else _named(one, module) for one in listed]
+    return [_named(instruction.sharding, module)]
 
 
-def _named(sharding: HloSharding | None) -> set[str] | None:
-    named = None if sharding is None else sharding.named
-    if named is None:
-        return None
-    return {axis.axis for one in named.dim_shardings for axis in one.axes}
+def _named(sharding: HloSharding | None, module: ModuleDump) -> set[str] | None:
+    spec = _spec(sharding, module)
+    return None if spec is None else {axis for axes in spec for axis in axes}
 
 
 def _others(manual: set[str], module: ModuleDump) -> set[str]:

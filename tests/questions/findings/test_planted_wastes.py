@@ -20,12 +20,10 @@ CODES = {
     "resharded": "C017",
     "carried": "M006",
     "turned": "C017",
+    "contracted": "W003",
 }
 REMOVED = {("tpu", "one_hot"), ("tpu", "heads"), ("gpu", "heads"), ("tpu", "carried")}
 """Wastes that the compiler of a backend removes, so that nothing is found."""
-
-SYMPTOMS = {("tpu", "turned"): "C004"}
-"""A finding on the same values that comes before."""
 
 BACKENDS = ("cpu", "tpu", "gpu")
 
@@ -37,15 +35,16 @@ def test_a_planted_waste_is_the_first_finding(backend: str, name: str) -> None:
     if (backend, name) in REMOVED:
         assert CODES[name] not in [one.code for one in found]
         return
-    first = next(one for one in found if one.code != SYMPTOMS.get((backend, name)))
-    assert (first.code, first.severity) == (CODES[name], Severity.WARNING)
+    first, is_root = found[0], CODES[name] == "W003"
+    severity = Severity.ERROR if is_root else Severity.WARNING
+    assert (first.code, first.severity) == (CODES[name], severity)
     line = SOURCE[(first.source_line or 0) - 1]
     assert first.source_file == "programs/wastes.py"
     assert line.endswith(f"# planted: {name}")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", CODES)
+@pytest.mark.parametrize("name", [*CODES, "stationary"])
 def test_a_twin_has_no_warning(backend: str, name: str) -> None:
     found = hlo_lens.lint(SAMPLES / "plants" / backend / f"{name}_clean.tar.xz")
     assert [one.message for one in found if one.severity is not Severity.INFO] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.program.origins import Origins, origins
@@ -10,6 +11,7 @@ from hlo_lens.program.runs import call_counts
 from hlo_lens.program.summary import backend_of_dump, hlo_text, instruction_table
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.findings.rule import MEMORY, PEAK, module_rule
+from hlo_lens.questions.findings.values import undivided_axes
 from hlo_lens.questions.memory.contents import Content, ContentKind, contents
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.roles import BACKWARD, SAVED, memory_roles
@@ -126,7 +128,9 @@ def dominant_value(known: ModuleDump) -> Iterator[Finding]:
         least = _DOMINANT_TOO_LARGE_SHARE if is_too_large else _DOMINANT_LEAST_SHARE
         if sum(one.owned_bytes for one in values) >= least * peak.total_bytes:
             first = min((content for _, content in found), key=lambda one: str(one.place))
-            yield _content_finding(peak, values, first, is_too_large=is_too_large)
+            made = _content_finding(peak, values, first, is_too_large=is_too_large)
+            sizes = Shape.parse(values[0].shape).dimensions
+            yield replace(made, axes=undivided_axes(known, sizes))
 
 
 def _content_finding(
@@ -313,6 +317,7 @@ def _finding(
         saves=Saves.up_to(size - max(inputs, default=0)),  # the inputs of iterations stay
         severity=None if is_grave else Severity.INFO,
         has_cost=True,
+        axes=undivided_axes(known, stacks[0].shape.dimensions),
     )
 
 

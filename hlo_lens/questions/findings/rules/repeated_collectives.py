@@ -12,13 +12,14 @@ from hlo_lens.program.origins import origins
 from hlo_lens.program.runs import call_counts
 from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.program.value_flow import COPIES, ENDS, TUPLES, Route, Value, value_flow
-from hlo_lens.questions.collectives.collective import WIRE, collectives, run_sum
+from hlo_lens.questions.collectives.collective import WIRE, collectives, end_of, run_sum
 from hlo_lens.questions.findings.finding import Saves, Severity, at
 from hlo_lens.questions.findings.rule import module_rule
 from hlo_lens.questions.findings.values import (
     Transfer,
     by_line,
     finding_of,
+    has_shape_of_weight,
     is_cut_to_own_part,
     maker_of,
     operands_of,
@@ -244,7 +245,8 @@ def sliced_all_reduce(known: ModuleDump) -> Iterator[Finding]:
 
     Fine when:
         The dump is of a CPU, whose compiler forms no reduce-scatter: TPU's and GPU's do, also
-        behind this text. Then it is an info, and what-if --target shows it.
+        behind this text. Then it is an info, and what-if --target shows it. So it is for the
+        gradients of activations, which no line of the program makes.
     """
     module = hlo_text(known)
     sliced = [
@@ -254,15 +256,25 @@ def sliced_all_reduce(known: ModuleDump) -> Iterator[Finding]:
         and one.parts
         and all(is_cut_to_own_part(module, part.result) for part in one.parts)
     ]
-    asked = _asked(known) if sliced else frozenset()
+    asked, is_on_cpu = _asked(known) if sliced else frozenset(), backend_of_dump(known) == "cpu"
     for group in by_line(one.collective for one in sliced if _dimensions(module, one) not in asked):
-        yield finding_of(
+        one = finding_of(
             group,
             f"{subject(group)}: each device uses only its own part of the result",
             "divide the result where it is made: with_sharding_constraint, or lax.psum_scatter",
             saved_share=0.5,
-            severity=Severity.INFO if backend_of_dump(known) == "cpu" else None,
+            severity=Severity.INFO if is_on_cpu or not _is_made(known, group) else None,
         )
+        yield replace(one, axes=group[0].axes or ())
+
+
+def _is_made(known: ModuleDump, sums: Sequence[Collective]) -> bool:
+    """Return whether sums are of the forward pass, or of the gradient of a weight."""
+    if not any(BACKWARD in (one.op_name or "") for one in sums):
+        return True
+    end = end_of(hlo_text(known), sums[0])
+    leaves = () if end is None or end.shape is None else end.shape.leaves()
+    return any(has_shape_of_weight(known, leaf) for _, leaf in leaves)
 
 
 def _asked(known: ModuleDump) -> frozenset[object]:

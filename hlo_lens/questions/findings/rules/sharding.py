@@ -23,6 +23,7 @@ from hlo_lens.questions.findings.values import (
     is_on_host,
     is_part,
     maker_place,
+    of_weights,
     place_of,
 )
 from hlo_lens.questions.memory.peak import rows_of_names
@@ -198,7 +199,9 @@ class _Case:
             saves=Saves.up_to(size) if is_claimed else Saves(),
             severity=None if is_fault else Severity.INFO,
             has_cost=True,
-            axes=(first.axis,) if is_argument and role not in (STATE, WEIGHTS) else (),
+            axes=(of_weights(first.axis),)
+            if role in (STATE, WEIGHTS)
+            else (first.axis,) * is_argument,
             changes=self._changes(savings),
         )
 

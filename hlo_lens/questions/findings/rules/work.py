@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.opcodes import opcode_traits
@@ -13,9 +14,18 @@ from hlo_lens.program.origins import InstructionPlaces, Origins, origins
 from hlo_lens.program.runs import CallCounts
 from hlo_lens.program.summary import hlo_text, instruction_table, num_devices
 from hlo_lens.program.value_flow import Value
+from hlo_lens.questions.collectives.collective import WIRE, collectives, known_sum, run_sum
+from hlo_lens.questions.collectives.origin import member_paths
 from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, Severity, at
 from hlo_lens.questions.findings.rule import MEMORY, module_rule
-from hlo_lens.questions.findings.values import dropping_constraints, first_use
+from hlo_lens.questions.findings.rules.sharding import replicated_value
+from hlo_lens.questions.findings.values import (
+    dropping_constraints,
+    finding_of,
+    first_use,
+    line_text,
+    of_weights,
+)
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.roles import (
     BACKWARD,
@@ -26,7 +36,7 @@ from hlo_lens.questions.memory.roles import (
     argument_roles,
 )
 from hlo_lens.questions.sharding.savings import sharding_results
-from hlo_lens.questions.work.lost_axis import Loss, LostAxis, lost_axis
+from hlo_lens.questions.work.lost_axis import Loss, LostAxis, is_stated_for_features, lost_axis
 from hlo_lens.questions.work.work import mesh_axes, work
 from hlo_lens.shapes.named_sharding import axes_of_entry, partition_spec_text, spec_of_axes
 from hlo_lens.text.source_files import is_library_file
@@ -38,6 +48,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.questions.work.work import RepeatedProduct, Work
 
@@ -45,7 +56,7 @@ if TYPE_CHECKING:
 # ---- W001 ----------------------------------------------------------------------------------------
 
 
-_REPEATED_LEAST_SHARE = 0.05
+_LEAST_SHARE = 0.05
 """Share of a device's FLOP below which repeating them is by design."""
 
 _LEAST_OF_WEIGHTS = 0.15
@@ -80,22 +91,31 @@ def repeated_work(known: ModuleDump) -> Iterator[Finding]:
         The axis divides weights only, and values between blocks are whole on purpose, as in tensor
         parallelism: what is repeated then is small.
     """
+    for axis, products in _repeated(known).items():
+        yield _repeated_finding(known, work(known), axis, products)
+
+
+def _repeated(known: ModuleDump) -> dict[str, list[RepeatedProduct]]:
+    """Return the axes over which much is repeated, each with its products."""
     found = work(known)
-    if not found.flops or not found.repeated_flops:
-        return
     by_axis: dict[str, list[RepeatedProduct]] = defaultdict(list)
-    for product in found.products:
+    for product in found.products if found.flops and found.repeated_flops else ():
         for axis in product.axis.split(",") if product.axis else ():
             by_axis[axis].append(product)
     inputs, weights = _parameters(known)
-    for axis, products in by_axis.items():
-        size = mesh_axes(known).sizes[axis]
-        most = found.flops * (size - 1) // size  # of branches, only the largest runs
-        repeated = min(most, sum(one.flops * (size - 1) // size for one in products))
-        only_weights = axis in weights and axis not in inputs
-        least = _LEAST_OF_WEIGHTS if only_weights else _REPEATED_LEAST_SHARE
-        if repeated >= least * found.flops:
-            yield _repeated_finding(known, found, axis, products, repeated)
+    only_weights = weights - set(inputs)
+    return {
+        axis: products
+        for axis, products in by_axis.items()
+        if _repeated_flops(known, axis, products)
+        >= (found.flops or 0) * (_LEAST_OF_WEIGHTS if axis in only_weights else _LEAST_SHARE)
+    }
+
+
+def _repeated_flops(known: ModuleDump, axis: str, products: Sequence[RepeatedProduct]) -> int:
+    size, every = mesh_axes(known).sizes[axis], work(known).flops or 0
+    most = every * (size - 1) // size  # of branches, only the largest runs
+    return min(most, sum(one.flops * (size - 1) // size for one in products))
 
 
 def _parameters(known: ModuleDump) -> tuple[dict[str, list[ShardedValue]], set[str]]:
@@ -123,10 +143,11 @@ def _is_input(known: ModuleDump, number: int | None) -> bool:
 
 
 def _repeated_finding(
-    known: ModuleDump, found: Work, axis: str, products: Sequence[RepeatedProduct], repeated: int
+    known: ModuleDump, found: Work, axis: str, products: Sequence[RepeatedProduct]
 ) -> Finding:
-    size = mesh_axes(known).sizes[axis]
-    lost = lost_axis(known, axis, products, lambda number: _is_input(known, number))
+    size, repeated = mesh_axes(known).sizes[axis], _repeated_flops(known, axis, products)
+    weights = {one.row: one.repeated_flops for one in products}
+    lost = lost_axis(known, axis, weights, lambda number: _is_input(known, number))
     if lost is not None and lost.loss is Loss.INPUT:
         dropped = (one for one in dropping_constraints(known) if axis in one.axes)
         place = next((one.place for one in dropped if one.argument is not None), None)
@@ -138,16 +159,14 @@ def _repeated_finding(
         place = first_use(known, inputs[0].value.number)
     share = found.equal_share_flops
     change, fix = _fix(known, axis, lost, inputs)
-    line = "here" if place is None else f"{place.file.rpartition('/')[2]}:{place.line}"
+    line = "here" if place is None else line_text(place)
     loss = _UNKNOWN_LOSS if lost is None else _LOSSES[lost.loss]
-    return Finding(
-        message=(
-            f"{loss.format(axis=axis, line=line)}: {size} devices compute "
-            f"{flops_text(repeated)} of {flops_text(found.flops or 0)} alike"
-        ),
+    work_text = f"{size} devices compute {flops_text(repeated)} of {flops_text(found.flops or 0)}"
+    one = Finding(
+        message=f"{loss.format(axis=axis, line=line)}: {work_text} alike",
         fix=fix,
         **at(place),
-        axes=(axis,),
+        axes=(axis, *[of_weights(axis)] * bool(inputs)),
         values=tuple(one.value.name or "" for one in inputs) or tuple(one.name for one in products),
         evidence=(
             *([f"an equal share is {flops_text(share)}"] if share is not None else ()),
@@ -159,6 +178,24 @@ def _repeated_finding(
             Severity.ERROR if repeated >= _ERROR_SHARE * (found.flops or 0) else Severity.WARNING
         ),
     )
+    whole = _replicated_weights(known, axis) if inputs else None
+    if whole is None:
+        return one
+    return replace(
+        whole,
+        message=f"{whole.message}: {work_text} alike",
+        evidence=(*one.evidence, *whole.evidence),
+        saves=replace(whole.saves, flops=repeated),
+        severity=one.severity,
+    )
+
+
+def _replicated_weights(known: ModuleDump, axis: str) -> Finding | None:
+    """Return the finding about weights that are whole along an axis that divides other weights."""
+    if axis not in _parameters(known)[1]:
+        return None
+    found = (one for one in replicated_value(known) if one.axes == (of_weights(axis),))
+    return next((one for one in found if one.severity is None and one.changes), None)
 
 
 _LOSSES = {
@@ -199,7 +236,7 @@ def _fix(
         return Remedy(kind="shard", target=f"{name}={spec}"), f"in_shardings of {name}: {spec}"
     if lost is None or lost.place is None:
         return None, f"divide the values between products over {axis}"
-    line = f"{lost.place.file.rpartition('/')[2]}:{lost.place.line}"
+    line = line_text(lost.place)
     if lost.loss is Loss.SHARD_MAP:
         return None, f"name {axis} in in_specs and out_specs of shard_map at {line}"
     if lost.loss is Loss.CONSTRAINT:
@@ -250,6 +287,106 @@ def _lines(known: ModuleDump, products: Sequence[RepeatedProduct]) -> tuple[str,
         lines["[no source line]" if place is None else str(place)] += one.flops
     ordered = sorted(lines.items(), key=lambda item: (-item[1], item[0]))
     return tuple(f"{line}: {flops_text(flops)}" for line, flops in ordered[:_MOST_LINES])
+
+
+# ---- W003 ----------------------------------------------------------------------------------------
+
+_LEAST_SENT = 0.05
+"""Share of all bytes sent below which partial sums are by design."""
+
+_PRODUCTS = ("dot_general", "conv_general_dilated")
+"""Last steps of the operation paths of products."""
+
+
+@module_rule("W003", is_root=True)
+def lost_batch_axis(known: ModuleDump) -> Iterator[Finding]:
+    """Activations lose the axis that divides the batch, and products are split along it instead.
+
+    What:
+        The axis divides the batch of an input. On the way it is lost, as in a lookup in a table
+        that it divides too, and the products that follow are divided along the dimension that they
+        contract: the devices along it hold the whole batch, and sum their parts.
+
+    Why it costs:
+        Each of these products sends the partial sums of activations of the whole batch, where
+        weights would be gathered; and the activations take as many times their memory as the axis
+        has devices. The saving is at most all that is sent over the axis.
+
+    Fix:
+        Name the axis again after the line that loses it:
+        x = jax.lax.with_sharding_constraint(x, P("fsdp", None, None)). Weights that it divides are
+        then gathered for each layer (FSDP).
+
+    Fine when:
+        The batch is so small that sums of activations are less than the weights, as in decoding, or
+        a constraint divides another dimension of activations over the axis on purpose: those are no
+        findings.
+    """
+    inputs, _ = _parameters(known)
+    for axis in inputs.keys() - _repeated(known).keys():
+        sums = [one for one in collectives(known).collectives if _is_partial_sum(one, axis)]
+        sent, every = run_sum(sums, WIRE), collectives(known).known_wire_bytes.most
+        if not sums or sent is None or sent.most < _LEAST_SENT * every:
+            continue
+        if sent.most < _gathered_bytes(known, axis) or is_stated_for_features(known, axis):
+            continue
+        paths = {path for one in sums for path in member_paths(one.op_name or "")}
+        places = origins(known).places
+        products = {
+            one.row: one.run_flops or 0
+            for one in flops(known).products
+            if places.op_name(one.row) in paths
+        }
+        lost = lost_axis(known, axis, products, lambda number: _is_input(known, number))
+        if lost is not None and lost.loss in (Loss.OPERATION, Loss.CONSTRAINT):
+            yield _batch_finding(known, axis, lost, sums)
+
+
+def _is_partial_sum(one: Collective, axis: str) -> bool:
+    """Return whether a collective sums the parts of products of the forward pass over an axis."""
+    paths = member_paths(one.op_name or "")
+    return (
+        one.kind in ("all-reduce", "reduce-scatter")
+        and axis in (one.axes or ())
+        and any(path.endswith(_PRODUCTS) and BACKWARD not in path for path in paths)
+    )
+
+
+def _gathered_bytes(known: ModuleDump, axis: str) -> int:
+    """Return the bytes that a device sends when weights that an axis divides are gathered once."""
+    shardings, size = sharding_results(known), mesh_axes(known).sizes.get(axis, 1)
+    return sum(
+        (one.device_bytes or 0) * (size - 1)
+        for one in (() if shardings is None else shardings.table.parameters)
+        if argument_roles(known).of_number(one.value.number or 0).role == WEIGHTS
+        and any(axis in axes_of_entry(entry) for entry in one.spec or ())
+    )
+
+
+def _batch_finding(
+    known: ModuleDump, axis: str, lost: LostAxis, sums: Sequence[Collective]
+) -> Finding:
+    change, fix = _fix(known, axis, lost, ())
+    line = "here" if lost.place is None else line_text(lost.place)
+    every, own = collectives(known).known_wire_bytes.most, run_sum(sums, WIRE)
+    along = known_sum((o for o in collectives(known).collectives if axis in (o.axes or ())), WIRE)
+    sent = 0 if own is None else own.most
+    start = f"from {line} on, activations lose the batch axis {axis}"
+    if lost.loss is Loss.CONSTRAINT:
+        start = f"the constraint leaves out {axis}, which divides the batch"
+    return replace(
+        finding_of(
+            sums,
+            f"{start}: products are divided along what they contract, and sum their parts by "
+            f"{plural(len(sums), sums[0].kind)} of the whole batch, {format_bytes(sent)} sent",
+            fix,
+            saves=Saves.up_to(sent_bytes=along.most),
+            severity=Severity.ERROR if sent >= _ERROR_SHARE * every else Severity.WARNING,
+        ),
+        **at(lost.place),
+        axes=(axis,),
+        changes=() if change is None else (change,),
+    )
 
 
 # ---- W002 ----------------------------------------------------------------------------------------

@@ -9,10 +9,11 @@ import pytest
 import hlo_lens
 from hlo_lens import lint
 from hlo_lens.questions.findings.finding import Remedy, SavingBasis, Severity
-from hlo_lens.questions.findings.rules.sharding import cut_dimension, moved_axis
+from hlo_lens.questions.findings.findings import all_findings, judged
+from hlo_lens.questions.findings.rules.sharding import cut_dimension, moved_axis, replicated_value
 from hlo_lens.text.errors import MissingDumpError
 from tests.corpus import ROOT, SAMPLES
-from tests.questions.findings.programs import findings_of
+from tests.questions.findings.programs import analysis_of_text, findings_of
 from tests.questions.sharding.programs import AFTER, BEFORE, SDY
 
 # ---- M003: values that a free mesh axis could divide ---------------------------------------------
@@ -93,9 +94,8 @@ def _replicated_before() -> str:
 
 
 def test_weights_and_optimizer_state_are_one_warning() -> None:
-    (found,) = (
-        one for one in findings_of(STEP, "M003", _replicated_before()) if "opt.m" in one.values
-    )
+    known = analysis_of_text(STEP, _replicated_before())
+    found = next(one for one in judged(replicated_value(known), known) if "opt.m" in one.values)
     assert found.severity is Severity.WARNING
     assert found.message == (
         "opt.m and 2 others (768.0KiB of optimizer state and weights) are replicated over data and "
@@ -103,6 +103,12 @@ def test_weights_and_optimizer_state_are_one_warning() -> None:
     )
     assert found.saves.bytes == 3 * 256 * 256 * 4 * 3 // 4
     assert [one.target for one in found.changes] == ["opt['**']=P('model')", "params.w=P('model')"]
+
+
+def test_replicated_weights_stand_under_the_work_that_is_repeated_over_their_axis() -> None:
+    (root, *_) = all_findings(analysis_of_text(STEP, _replicated_before())).findings
+    assert root.message.startswith("no input is divided over model")
+    assert root.evidence[0].startswith("M003 follows: opt.m and 2 others")
 
 
 def test_data_parallelism_is_one_info_without_a_fix() -> None:
@@ -124,8 +130,11 @@ def test_weights_are_a_warning_if_the_axis_divides_others() -> None:
     other = 'parameter(4), SHARDING metadata={op_name="params.v"}\n  h ='
     after = STEP.replace("  h =", f"  v = f32[256,64]{{1,0}} {other.replace('SHARDING ', '')}")
     whole = f"  v = f32[256,256]{{1,0}} {other.replace('SHARDING', f'{ON_LAST},')}"
-    found = findings_of(after, "M003", _replicated_before().replace("  h =", whole))
-    assert [one.severity for one in found if "params.w" in one.values] == [Severity.WARNING]
+    before = _replicated_before().replace("  h =", whole)
+    (root, *_) = all_findings(analysis_of_text(after, before)).findings
+    assert (root.code, root.values[-1]) == ("W001", "params.w")
+    assert root.message.endswith("(8 copies): 4 devices compute 1.57 MFLOP of 2.10 MFLOP alike")
+    assert [one.target for one in root.changes] == ["opt['**']=P('model')", "params.w=P('model')"]
 
 
 def test_the_line_of_a_result_is_that_of_what_it_copies() -> None:

@@ -8,7 +8,11 @@ import pytest
 
 import hlo_lens
 from hlo_lens.questions.findings.finding import Severity
-from hlo_lens.questions.findings.rules.work import recomputed_forward, repeated_work
+from hlo_lens.questions.findings.rules.work import (
+    lost_batch_axis,
+    recomputed_forward,
+    repeated_work,
+)
 from hlo_lens.questions.work.work import work
 from tests.corpus import SAMPLES
 from tests.questions.findings.programs import findings_of, with_lines
@@ -77,6 +81,28 @@ def test_the_specs_of_the_shard_map_around_the_products_are_blamed(backend: str)
     (found,) = repeated_work(module)
     assert "specs of shard_map leave model out" in found.message
     assert (found.source_line, found.changes) == (102, ())
+
+
+# ---- W003: the batch loses its axis, and products contract what it divides -----------------------
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_constraint_after_the_lookup_is_the_fix(backend: str) -> None:
+    (found,) = lost_batch_axis(_module(backend, "contracted"))
+    assert "activations lose the batch axis data: " in found.message
+    line = found.source_line
+    assert [one.target for one in found.changes] == [f"add wastes.py:{line}=P('data', None, None)"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["contracted_clean", "stationary_clean", "megatron_clean"])
+def test_activations_that_are_divided_on_purpose_are_not_found(backend: str, name: str) -> None:
+    assert list(lost_batch_axis(_module(backend, name))) == []
+
+
+def test_the_symptoms_of_a_lost_axis_are_evidence() -> None:
+    found = hlo_lens.lint(REPEATED_SAMPLES / "plants" / "gpu" / "contracted.tar.xz").findings
+    assert [one.code for one in found] == ["W003"]
 
 
 # ---- W002: a forward pass that is computed again though its values would fit ---------------------
