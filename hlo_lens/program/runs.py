@@ -26,6 +26,7 @@ from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
 from hlo_lens.program.summary import instruction_table
 from hlo_lens.program.trip_counts import trip_counts
+from hlo_lens.text.units import Amount, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,6 +64,11 @@ class SumBounds(NamedTuple):
     def is_at_most(self) -> bool:
         """Whether the largest sum is an upper bound only."""
         return self.least != self.most
+
+    @property
+    def amount(self) -> Amount:
+        """The largest sum, marked where it is an upper bound."""
+        return Amount(self.most, Kind.AT_MOST if self.is_at_most else Kind.EXACT)
 
 
 def numbered_branch(branch: str, numbers: dict[str, str]) -> str:

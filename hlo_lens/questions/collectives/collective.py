@@ -78,6 +78,7 @@ from hlo_lens.questions.sharding.mesh_axes import (
 from hlo_lens.render.result import NOT_SAVED, Records, Unit
 from hlo_lens.shapes.replica_groups import CollectiveOpGroupMode, Groups
 from hlo_lens.text.names import digest
+from hlo_lens.text.units import Amount, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -294,7 +295,8 @@ def _scaled(size: int | None, times: int | None) -> int | None:
 
 def times_text(times: int | None, *, is_at_most: bool) -> str:
     """Return a number of runs per program run, as text."""
-    return UNKNOWN_TIMES if times is None else f"{'<=' if is_at_most else ''}{times:,}"
+    kind = Kind.AT_MOST if is_at_most else Kind.EXACT
+    return UNKNOWN_TIMES if times is None else str(Amount(times, kind))
 
 
 # ---- sums ------------------------------------------------------------------------------------
@@ -410,10 +412,6 @@ class Collectives(Records[Collective]):
         custom = (CUSTOM_CALL,) if CUSTOM_CALL in counts else ()
         return {kind: counts[kind] for kind in (*COLLECTIVE_KINDS, *custom)}
 
-    def dynamic_counts(self) -> dict[str, int | None]:
-        """Return the most runs of every kind per program run; None if any is unknown."""
-        return {kind: None if b is None else b.most for kind, b in self.dynamic_bounds().items()}
-
     def dynamic_bounds(self) -> dict[str, SumBounds | None]:
         """Return the bounds of the runs of every kind per program run; None if any is unknown."""
         rows: dict[str, list[Collective]] = {kind: [] for kind in self.static_counts()}
@@ -447,7 +445,7 @@ class Collectives(Records[Collective]):
         runs, wire = self.dynamic_bounds(), self.wire_bounds
         return CollectiveTotals(
             static=self.static_counts(),
-            dynamic=self.dynamic_counts(),
+            dynamic={kind: None if b is None else b.most for kind, b in runs.items()},
             wire_bytes_per_device=None if wire is None else wire.most,
             dynamic_is_at_most={k: b is not None and b.is_at_most for k, b in runs.items()},
             wire_bytes_is_at_most=wire is not None and wire.is_at_most,

@@ -59,7 +59,7 @@ class CollectiveGroup:
     """Collectives of one group; its fields are columns of `CollectivesBy`.
 
     Sums are None if any part is unknown, and upper bounds where marked. `times` is text: ``24``,
-    ``<=24``, ``24 + x?``; `where` has the source line of the collective that moves the most, and
+    ``<= 24``, ``24 + x?``; `where` has the source line of the collective that moves the most, and
     the number of others.
     """
 
@@ -186,8 +186,7 @@ def _times(members: list[Collective]) -> str:
     unknown = any(c.dynamic_count is None for c in members)
     if unknown and not known.most:
         return UNKNOWN_TIMES
-    bound = "<=" if known.is_at_most else ""
-    return f"{bound}{known.most:,}{f' + {UNKNOWN_TIMES}' if unknown else ''}"
+    return f"{known.amount}{f' + {UNKNOWN_TIMES}' if unknown else ''}"
 
 
 def _where(members: list[Collective]) -> str | None:

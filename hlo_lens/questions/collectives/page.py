@@ -28,6 +28,8 @@ from hlo_lens.render.table import Section, Table
 from hlo_lens.render.to_json import ModulePage, RowObjects
 from hlo_lens.render.to_text import without_arguments
 from hlo_lens.text.units import (
+    Amount,
+    Kind,
     flops_text,
     format_bytes,
     format_count,
@@ -167,9 +169,8 @@ def _facts(known: ModuleDump) -> Iterator[tuple[str, str]]:
     found = collectives(known)
     yield from cut_facts(known)
     yield "module", known.stage or "stage unknown"
-    mesh = meshes_text(found.meshes) or "not known; name it with --mesh data=4,model=2"
     if found.collectives:
-        yield "mesh", mesh
+        yield "mesh", meshes_text(found.meshes) or "not known; name it with --mesh data=4,model=2"
     yield "collectives", collectives_text(known)
     loops = found.trips.loops
     if loops:
@@ -196,21 +197,21 @@ def collectives_text(known: ModuleDump, kinds: str = "") -> str:
     if found.is_complete:
         runs, wire = known_sum(found.collectives, COUNT), found.known_wire_bytes
         is_open = any(c.dynamic_count is None for c in found.collectives)
-        times = f"{'at most ' * runs.is_at_most}{runs.most:,}{' + x?' * is_open}"
-        size = f"{'at most ' * wire.is_at_most}{format_bytes(wire.most)}"
+        size = wire.amount.text(format_bytes)
         as_known = "" if found.wire_bounds is not None else " as far as known"
-        parts += [f"{times} in one run", f"{size} on the wire per device{as_known}"]
+        parts.append(f"{runs.amount}{' + x?' * is_open} in one run")
+        parts.append(f"{size} on the wire per device{as_known}")
     else:
         parts.append(f"not known how many in one run: the text {_CUT}")
     judged = [c for c in found.collectives if c.is_exposed is not None and not c.moves_nothing]
     if judged:
         exposed = sum(c.is_exposed is True for c in judged)
-        bound = "at least " if exposed < len(judged) else ""
-        of = f"of {len(judged):,}"
-        parts.append(f"{bound}{exposed:,} {of} exposed" if exposed else f"none {of} surely exposed")
-        if bound and exposed:
-            uncovered = format_bytes(known_sum(found.collectives, UNCOVERED).least)
-            parts.append(f"at least {uncovered} not covered by work")
+        kind, of = Kind.AT_LEAST if exposed < len(judged) else Kind.EXACT, f"of {len(judged):,}"
+        surely = f"{Amount(exposed, kind)} {of} exposed"
+        parts.append(surely if exposed else f"none {of} surely exposed")
+        if kind and exposed:
+            uncovered = Amount(known_sum(found.collectives, UNCOVERED).least, kind)
+            parts.append(f"{uncovered.text(format_bytes)} not covered by work")
     return ", ".join(parts)
 
 
@@ -334,7 +335,8 @@ def _group_texts(group: CollectiveGroup, by: str) -> dict[str, str | None]:
 
 def at_most_text(size: int | None, is_at_most: bool) -> str | None:
     """Return bytes that are an upper bound as text; None for others."""
-    return f"<={format_bytes(size)}" if size is not None and is_at_most else None
+    amount = Amount(size or 0, Kind.AT_MOST)
+    return amount.text(format_bytes) if size is not None and is_at_most else None
 
 
 def collectives_table(found: Collectives, *, is_dynamic: bool = True) -> Table:
@@ -471,15 +473,10 @@ def _loops_object(known: ModuleDump) -> Mapping[str, object]:
 
 
 def _loops_section(known: ModuleDump) -> Section:
-    dump, found, levels = known, collectives(known), loops(known)
-    facts = [("module", dump.stage or "stage unknown")]
-    if found.collectives:
-        mesh = meshes_text(found.meshes) or "not known; name it with --mesh"
-        facts.append(("mesh", mesh))
-    facts.append(("collectives", collectives_text(known)))
+    levels = loops(known)
     return Section(
-        title=dump.name,
-        facts=tuple(facts),
+        title=known.name,
+        facts=tuple(_facts(known)),
         drawing=tuple(tree_lines(levels)),
         tables=(Table.of(levels, title="Loops", is_data_only=True),),
         notes=tuple(_notes(levels)),
@@ -521,7 +518,7 @@ def _title(level: LoopLevel) -> str:
     if level.kind == "entry":
         return f"{level.loop}  {plural(level.instructions, 'instruction')}"
     if level.kind == "branch":
-        return f"{level.loop} branch {level.branch}, at most {_times(level.times)}"
+        return f"{level.loop} branch {level.branch}, <= {_times(level.times)}"
     trips = _trips(level)
     nested = level.depth > 1 and level.times not in (None, level.trip_count, level.trips_at_most)
     bound = "at most " * level.is_at_most
@@ -544,8 +541,10 @@ def _times(times: int | None) -> str:
 
 def _line(group: CollectiveGroup, level: LoopLevel) -> str:
     """Return the communication of a level by one kind along one axis."""
-    wire = "?" if group.wire_bytes_per_run is None else format_bytes(group.wire_bytes_per_run)
-    wire = f"{'at most ' * group.wire_bytes_is_at_most}{wire}"
+    size, kind = group.wire_bytes_per_run, Kind.EXACT
+    if group.wire_bytes_is_at_most:
+        kind = Kind.AT_MOST
+    wire = "?" if size is None else Amount(size, kind).text(format_bytes)
     count = format_count(group.static_count)
     each = f"{count} each trip, {group.times} in one run" if level.kind == "loop" else group.times
     where = f"  {group.where}" if group.where else ""

@@ -54,6 +54,6 @@ def test_copies_in_a_branch_are_upper_bounds_and_inferred_lines_are_marked() -> 
     assert table.read_shown is not None
     places = {column.name: place for place, column in enumerate(table.columns)}
     shown = {row[places["name"]]: row for row in table.read_shown()}
-    assert shown["b"][places["dynamic_count"]] == "<=1"
+    assert shown["b"][places["dynamic_count"]] == "<= 1"
     assert shown["b"][places["source"]] == "train.py:7 ~"
     assert any(note.startswith("~ inferred") for note in table.notes)

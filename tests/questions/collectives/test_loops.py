@@ -66,13 +66,13 @@ def test_largest_branch_of_a_conditional_counts(
     (group,) = collectives_by(found.collectives, "kind").groups
     assert (group.dynamic_count, group.wire_bytes_per_run) == (runs[1], wire[1])
     assert group.dynamic_is_at_most is group.wire_bytes_is_at_most is (runs == (1, 2))
-    assert group.times == ("<=2" if runs == (1, 2) else "1")
+    assert group.times == ("<= 2" if runs == (1, 2) else "1")
 
 
 def test_sums_of_unknown_counts_are_unknown() -> None:
     found = collectives(module_of(NESTED))
-    assert found.dynamic_counts()["all-reduce"] is None
-    assert found.dynamic_counts()["all-gather"] == 0
+    assert found.figures.dynamic["all-reduce"] is None
+    assert found.figures.dynamic["all-gather"] == 0
     assert found.wire_bytes_per_device is None
 
 
@@ -171,14 +171,14 @@ def test_groups_of_collectives_sum_bytes_of_one_run() -> None:
     by_loop = {g.group: g for g in collectives_by(found, "loop").groups}
     assert by_loop["[not in a loop]"].static_count == 2
     assert by_loop["[not in a loop]"].wire_bytes_per_run == 3 * 16
-    assert by_loop["loop"].times == "<=10"
+    assert by_loop["loop"].times == "<= 10"
     assert by_loop["loop.u"].wire_bytes_per_run is None
     assert by_loop["loop.u"].times == "x?"
     (by_kind,) = collectives_by(found, "kind", is_dynamic=False).groups
     assert (by_kind.static_count, by_kind.wire_bytes_per_device, by_kind.times) == (
         8,
         8 * 16,
-        "<=48 + x?",
+        "<= 48 + x?",
     )
 
 
