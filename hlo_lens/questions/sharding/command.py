@@ -15,8 +15,6 @@ from hlo_lens.text.units import parse_size
 
 if TYPE_CHECKING:
     from hlo_lens.shapes.mesh import Mesh
-    from hlo_lens.shapes.shape import Shape
-    from hlo_lens.shapes.sharding import HloSharding
 
 
 _EXAMPLE = """\b
@@ -65,8 +63,7 @@ def sharding(
     from hlo_lens.questions.sharding.page import pages
 
     if shape is not None:
-        value = _shape(shape, None)
-        _draw(_sharding(path, mesh, None, value.rank), value, "device", output)
+        _draw(path, mesh, None, shape, output)
         return
     view = partial(pages, min_bytes=parse_size(min_size), is_parameters_only=params)
     answer_pages(path, reading, output, "sharding", view, choose=partial(stating_mesh, mesh=mesh))
@@ -75,7 +72,7 @@ def sharding(
 _SHARD_EXAMPLE = """\b
 Example:
   hlo-lens shard '{devices=[4,1]<=[4]}' --shape 20,16
-  hlo-lens shard --mesh x=4,y=1 --spec "x,None" --shape 20,16 --dtype bf16
+  hlo-lens shard --mesh x=4,y=1 --spec "x,None" --shape bf16[20,16]
   hlo-lens shard --mesh x=4,y=2 --spec "('x','y'),None" --shape 32,16
 """
 
@@ -87,16 +84,12 @@ _WIDTH = 100
 @click.option("--shape", required=True, help="Global shape: 20,16 or bf16[20,16].")
 @mesh_option
 @click.option("--spec", help="PartitionSpec in place of SHARDING: \"('x','y'),None\".")
-@click.option("--dtype", help="Element type by its XLA or numpy name.  [default: f32]")
-@click.option("--platform", default="device", help="Word in front of device ids, such as GPU.")
 @output_options
 def shard(
     sharding: str | None,
     shape: str,
     mesh: Mesh | None,
     spec: str | None,
-    dtype: str | None,
-    platform: str,
     output: Output,
 ) -> None:
     """Draw which device holds which slice of a value, and print all spellings of the sharding.
@@ -106,52 +99,35 @@ def shard(
     #sdy.sharding<...>; with --mesh also P('x', None) or ('x', None). A mesh and a PartitionSpec can
     be given instead.
     """
-    value = _shape(shape, dtype)
-    _draw(_sharding(sharding, mesh, spec, value.rank), value, platform, output)
+    _draw(sharding, mesh, spec, shape, output)
 
 
 def _draw(
-    placed: tuple[HloSharding, Mesh | None], value: Shape, label: str, output: Output
+    text: str | None, mesh: Mesh | None, spec: str | None, shape: str, output: Output
 ) -> None:
-    """Write the drawing of a sharding and its mesh."""
-    from hlo_lens.questions.sharding.shard import shard_report
-
-    found, axes = placed
-    width = shutil.get_terminal_size((_WIDTH, 24)).columns
-    output.write(shard_report(found, value, mesh=axes, label=label, width=width))
-
-
-def _sharding(
-    text: str | None, mesh: Mesh | None, spec: str | None, rank: int
-) -> tuple[HloSharding, Mesh | None]:
-    """Return the sharding given by its text, or by a mesh and a PartitionSpec, and its mesh."""
-    from hlo_lens.questions.sharding.shard import read_sharding
+    """Write the drawing of a sharding, given by its text, or by a mesh and a PartitionSpec."""
+    from hlo_lens.questions.sharding.shard import read_sharding, shard_report
     from hlo_lens.shapes.named_sharding import read_partition_spec
+    from hlo_lens.shapes.shape import Shape
     from hlo_lens.shapes.sharding import HloSharding
 
+    sizes = shape.strip().strip("()").rstrip(",")
+    try:
+        value = Shape.parse(shape if "[" in shape else f"f32[{sizes}]")
+    except DumpSyntaxError as error:
+        raise UsageError(f"not a shape: {shape}; write it like 20,16 or bf16[20,16]") from error
     if (text is None) == (spec is None):
         raise UsageError("give either SHARDING or --spec")
     if text is not None:
-        return read_sharding(text, mesh, rank)
-    if mesh is None:
+        placed, mesh = read_sharding(text, mesh, value.rank)
+    elif mesh is None:
         raise UsageError("--spec needs --mesh")
-    entries = read_partition_spec(spec or "")
-    if len(entries) > rank:
-        raise UsageError(f"--spec has {len(entries)} entries, the shape {rank} dimensions")
-    return HloSharding.from_partition_spec(mesh, entries, rank=rank), mesh
-
-
-def _shape(text: str, dtype: str | None) -> Shape:
-    """Return the shape given by sizes, with or without an element type."""
-    from hlo_lens.shapes.shape import Shape, xla_name
-
-    if "[" not in text:
-        sizes = text.strip().strip("()").rstrip(",")
-        name = dtype or "f32"
-        text = f"{xla_name(name) or name}[{sizes}]"
-    elif dtype is not None:
-        raise UsageError("give the element type once: in --shape or as --dtype")
-    try:
-        return Shape.parse(text)
-    except DumpSyntaxError as error:
-        raise UsageError(f"not a shape: {text}; write it like 20,16 or bf16[20,16]") from error
+    else:
+        entries = read_partition_spec(spec or "")
+        if len(entries) > value.rank:
+            raise UsageError(
+                f"--spec has {len(entries)} entries, the shape {value.rank} dimensions"
+            )
+        placed = HloSharding.from_partition_spec(mesh, entries, rank=value.rank)
+    width = shutil.get_terminal_size((_WIDTH, 24)).columns
+    output.write(shard_report(placed, value, mesh=mesh, width=width))

@@ -557,7 +557,6 @@ def shard_report(
     shape: Shape,
     *,
     mesh: Mesh | None = None,
-    label: str = "device",
     width: int = 80,
 ) -> Report:
     """Return the report on one sharding.
@@ -566,7 +565,6 @@ def shard_report(
         sharding: The sharding, in any spelling but a tuple.
         shape: Global shape of the value.
         mesh: Mesh of the spellings; None for a generated one.
-        label: Word before the device ids.
         width: Columns for the drawing.
 
     Raises:
@@ -584,7 +582,7 @@ def shard_report(
     section = Section(
         title=f"{shape.to_text(layout=False)} as {sharding.text}",
         facts=tuple(_facts(slices, spellings)),
-        drawing=draw_boxes(slices, label=label, width=width),
+        drawing=draw_boxes(slices, width=width),
         tables=(
             Table.of(slices, title="Slices by device", shown=shown),
             Table.of(spellings, title="Spellings"),

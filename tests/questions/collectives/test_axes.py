@@ -147,10 +147,3 @@ def test_axes_of_slices_that_take_turns_are_those_of_the_device_assignment(
     (one,) = found.meshes
     assert one.slices is not None
     assert not one.slices.is_assumed
-
-
-def test_slices_without_a_device_assignment_are_taken_to_be_in_order() -> None:
-    found = collectives(module_of(BETWEEN_SLICES).stating(mesh=Mesh.of({"dcn": 2, "x": 4})))
-    slices = found.meshes[0].slices
-    assert slices is not None
-    assert (slices.devices, slices.is_assumed) == (((0, 1, 2, 3), (4, 5, 6, 7)), True)

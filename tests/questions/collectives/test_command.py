@@ -24,17 +24,9 @@ def _run(*arguments: str) -> Result:
     return CliRunner(env={"COLUMNS": "110", "NO_COLOR": "1"}).invoke(main, list(arguments))
 
 
-def test_text_names_axes_loops_and_bytes() -> None:
-    result = _run("collectives", DUMP)
-    assert result.exit_code == 0
-    assert "data=2,model=4 (before_optimizations)" in result.stdout
-    assert "4 in the text, 13 in one run, 224.03MiB on the wire per device" in result.stdout
-
-
 @pytest.mark.parametrize("by", ["kind", "axis", "source", "loop", "op"])
-@pytest.mark.parametrize("form", ["text", "csv"])
-def test_every_view_in_every_format(by: str, form: str) -> None:
-    assert "all-reduce" in _run("collectives", DUMP, "--by", by, "-f", form).stdout
+def test_every_view_has_rows(by: str) -> None:
+    assert "all-reduce" in _run("collectives", DUMP, "--by", by, "-f", "csv").stdout
 
 
 def test_json_has_rows_groups_mesh_and_loops() -> None:
@@ -66,19 +58,6 @@ def test_mesh_that_the_user_names() -> None:
     rows = json.loads(result.stdout)["modules"][0]["collectives"]["rows"]
     assert {tuple(row["axes"]) for row in rows} == {("a",), ("b", "c")}
     assert _run("collectives", DUMP, "--mesh", "a").exit_code == 2
-
-
-def test_why_explains_one_collective() -> None:
-    result = _run("collectives", DUMP, "--why", "all-reduce.11")
-    assert result.exit_code == 0
-    text = " ".join(result.stdout.split())
-    assert "each device has a partial result along model (4 devices)" in text
-    assert "dimension 0 of operand 1 (as params['w_out']), divided over model" in text
-
-
-def test_why_counts_one_run_in_the_singular() -> None:
-    assert ", 1 time in one run\n" in _run("collectives", DUMP, "--why", "all-reduce.6").stdout
-    assert ", 4 times in one run\n" in _run("collectives", DUMP, "--why", "all-reduce.11").stdout
 
 
 def test_why_of_a_kind_explains_the_largest_and_lists_the_others() -> None:
@@ -117,22 +96,9 @@ def test_loops_are_named_without_the_arguments_that_old_jax_prints(tmp_path: Pat
     assert "cond_nconsts" not in result.stdout
 
 
-def test_loops_as_data() -> None:
-    data = json.loads(_run("loops", DUMP, "-f", "json").stdout)
-    levels = data["modules"][0]["loops"]
-    assert [(level["kind"], level["trip_count"]) for level in levels] == [
-        ("entry", None),
-        ("loop", 4),
-        ("loop", 4),
-    ]
-    assert _run("loops", DUMP, "-f", "csv").stdout.count("while.") >= 2
-
-
 @pytest.mark.parametrize("command", ["collectives", "loops"])
-def test_module_without_collectives(command: str, tmp_path: object) -> None:
-    from pathlib import Path
-
-    file = Path(str(tmp_path)) / "m.txt"
+def test_module_without_collectives(command: str, tmp_path: Path) -> None:
+    file = tmp_path / "m.txt"
     file.write_text("HloModule m\n\nENTRY e {\n  ROOT x = f32[] parameter(0)\n}\n")
     result = _run(command, str(file))
     assert result.exit_code == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hlo_lens
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.collectives.collective import collectives
-from hlo_lens.questions.collectives.explanation import Why, find_collectives, spec_words, why
+from hlo_lens.questions.collectives.explanation import Why, find_collectives, why
 from hlo_lens.shapes.mesh import Mesh
 from tests.questions.texts import module_of
 
@@ -269,8 +269,3 @@ def test_neighbours_are_rows() -> None:
         ("consumer", "k", "dot"),
     ]
     assert rows[0]["sharding"] == "dimension 1 over model of [8,16]"
-
-
-def test_spec_in_words() -> None:
-    assert spec_words((None, ("a", "b"))) == "dimension 1 over a,b"
-    assert spec_words(()) == "whole on each device"

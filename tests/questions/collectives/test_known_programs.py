@@ -43,21 +43,6 @@ def test_stated_collectives_run_as_often_as_stated(backend: str, name: str) -> N
         assert derived in (stated["times"].replace("?", "<=9"), "?")
 
 
-@pytest.mark.parametrize("backend", ["cpu", "gpu"])
-def test_branches_of_a_conditional_count_once(backend: str) -> None:
-    found = collectives(_analysis(f"known/p1_{backend}", "jit_conds"))
-    bounds = found.dynamic_bounds()["all-reduce"]
-    assert bounds is not None
-    assert (bounds.most, bounds.is_at_most) == (16, True)
-    assert found.wire_bounds is not None
-    assert found.wire_bounds.most == 388 << 10
-
-
-def test_loop_counters_hide_no_collective() -> None:
-    rows = collectives(_analysis("known/p1_gpu", "jit_loops")).collectives
-    assert [row.is_exposed for row in rows] == [True] * 14
-
-
 def test_matrix_products_hide_gathers() -> None:
     rows = collectives(_analysis("known/p3_tpu2", "jit_fsdp_default.cl_1003875606")).collectives
     hidden = {row.name for row in rows if row.is_exposed is False}

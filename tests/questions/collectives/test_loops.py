@@ -214,11 +214,7 @@ def test_each_collective_is_on_the_level_that_runs_it() -> None:
     ]
     assert [level.wire_bytes_per_run for level in levels] == [48, 80, 240, 80, 0, 0, None]
     assert levels[1].wire_bytes_per_trip == 16
-
-
-def test_unknown_trip_count_has_its_reason() -> None:
-    level = _loops(NESTED).levels[-1]
-    assert level.reason == "it is argument 1 of the program"
+    assert levels[-1].reason == "it is argument 1 of the program"
 
 
 def test_program_without_loops_is_one_level() -> None:

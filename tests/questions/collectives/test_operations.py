@@ -52,59 +52,39 @@ def test_all_facts_of_one_collective() -> None:
     assert asdict(found) == asdict(wanted)
 
 
+BOTH = ", replica_count=2, num_partitions=2"
+BY_CHANNEL = "cross_replica_and_partition"
+ALL_TO_ALL = "f32[8,4] all-to-all(x), dimensions={0}"
+
+
 @pytest.mark.parametrize(
     ("attributes", "header", "mode", "groups"),
     [
-        ("replica_groups={{0,1}}", ", replica_count=2", "cross_replica", ((0, 1),)),
-        ("replica_groups={}", ", replica_count=3", "cross_replica", ((0, 1, 2),)),
+        ("{{0,1}}", ", replica_count=2", "cross_replica", ((0, 1),)),
+        ("{}", ", replica_count=3", "cross_replica", ((0, 1, 2),)),
+        ("{}", ", replica_count=1000000000000", "cross_replica", None),
+        ("{{0,1}}", BOTH, "cross_replica", ((0, 2), (1, 3))),
+        ("{{0}}, channel_id=1", ", num_partitions=4", BY_CHANNEL, ((0, 1, 2, 3),)),
+        ("{}, channel_id=1", BOTH, BY_CHANNEL, ((0, 1, 2, 3),)),
+        ("{{0},{1}}, channel_id=1", BOTH, BY_CHANNEL, ((0, 1), (2, 3))),
         (
-            "replica_groups={{0,1}}",
-            ", replica_count=2, num_partitions=2",
-            "cross_replica",
-            ((0, 2), (1, 3)),
-        ),
-        (
-            "channel_id=1, replica_groups={{0}}",
-            ", num_partitions=4",
-            "cross_replica_and_partition",
-            ((0, 1, 2, 3),),
-        ),
-        (
-            "channel_id=1, replica_groups={}",
-            ", replica_count=2, num_partitions=2",
-            "cross_replica_and_partition",
-            ((0, 1, 2, 3),),
-        ),
-        (
-            "channel_id=1, replica_groups={{0},{1}}",
-            ", replica_count=2, num_partitions=2",
-            "cross_replica_and_partition",
-            ((0, 1), (2, 3)),
-        ),
-        (
-            "channel_id=1, replica_groups={{0,3},{1,2}}, use_global_device_ids=true",
-            ", replica_count=2, num_partitions=2",
+            "{{0,3},{1,2}}, channel_id=1, use_global_device_ids=true",
+            BOTH,
             "flattened_id",
             ((0, 3), (1, 2)),
         ),
     ],
 )
 def test_groups_are_of_devices_whatever_the_ids_count(
-    attributes: str, header: str, mode: str, groups: tuple[tuple[int, ...], ...]
+    attributes: str, header: str, mode: str, groups: tuple[tuple[int, ...], ...] | None
 ) -> None:
-    found = one_of(f"f32[8,4] all-reduce(x), {attributes}, to_apply=add", header)
+    line = f"f32[8,4] all-reduce(x), replica_groups={attributes}, to_apply=add"
+    found = one_of(line, header)
     assert (found.mode, found.groups) == (mode, groups)
 
 
-def test_groups_of_more_ids_than_there_are_devices_are_not_expanded() -> None:
-    line = "f32[8,4] all-reduce(x), replica_groups={}, to_apply=add"
-    found = one_of(line, ", replica_count=1000000000000")
-    assert (found.groups, found.payload_bytes) == (None, 128)
-
-
 def test_partition_ids_are_those_of_every_replica() -> None:
-    line = "f32[8,4] all-to-all(x), channel_id=1, replica_groups={{0,1}}, dimensions={0}"
-    found = one_of(line, ", replica_count=2, num_partitions=2")
+    found = one_of(f"{ALL_TO_ALL}, channel_id=1, replica_groups={{{{0,1}}}}", BOTH)
     assert (found.mode, found.groups) == ("cross_partition", ((0, 1), (2, 3)))
 
 
@@ -149,6 +129,8 @@ def test_transfers_have_source_and_target() -> None:
 def test_transfer_without_pairs_is_of_unknown_groups() -> None:
     found = one_of("(f32[8,4], u32[], token[]) recv(t), channel_id=1, is_host_transfer=true")
     assert (found.groups, found.group_size, found.source_target_pairs) == (None, None, None)
+    assert (found.is_host_transfer, found.crosses_slices) == (True, False)
+    assert (found.payload_bytes, found.wire_bytes_per_device) == (128, 0)
     empty = one_of("f32[8,4] collective-permute(x), channel_id=1, source_target_pairs={}")
     assert (empty.groups, empty.group_size, empty.num_groups) == ((), None, 0)
 
@@ -312,26 +294,6 @@ def test_custom_calls_that_communicate_arecounted(attributes: str, kind: str | N
     assert [c.kind for c in found.collectives] == ([] if kind is None else [kind])
     assert all(c.wire_bytes_per_device is None for c in found.collectives)
     assert found.wire_bytes_per_device == (0 if kind is None else None)
-
-
-def test_host_transfer_moves_nothing_between_devices() -> None:
-    found = one_of("(f32[8,4], u32[], token[]) send(x, t), channel_id=1, is_host_transfer=true")
-    assert (found.is_host_transfer, found.crosses_slices) == (True, False)
-    assert (found.payload_bytes, found.wire_bytes_per_device) == (128, 0)
-
-
-def test_transfer_by_the_multi_slice_runtime_crosses_slices() -> None:
-    lines = """
-  x = f32[8,4] parameter(0)
-  t = token[] after-all()
-  s = (f32[8,4], u32[], token[]) send(x, t), channel_id=2, is_host_transfer=true, \
-frontend_attributes={_xla_host_transfer_handler_name="xla_megascale_runtime",\
-_xla_megascale_transfer_type="ALL_REDUCE"}
-  ROOT e = token[] send-done(s), channel_id=2, is_host_transfer=true"""
-    text = f"HloModule m, num_partitions=4\n\nENTRY main {{\n{lines}\n}}\n"
-    (found,) = collectives(module_of(text).stating(mesh=Mesh.of({"dcn": 2, "x": 4}))).collectives
-    assert (found.crosses_slices, found.performed_as) == (True, "all-reduce")
-    assert (found.axes, found.wire_bytes_per_device) == (("dcn",), 128)
 
 
 def test_send_and_recv_between_slices_are_one_operation() -> None:

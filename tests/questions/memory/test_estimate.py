@@ -68,14 +68,6 @@ def test_values_alive_at_once_are_disjoint_or_begin_at_one_offset(path: Path) ->
     assert series == layout.used_series()
 
 
-@sample
-def test_every_value_is_inside_its_allocation(path: Path) -> None:
-    layout = _estimate(path).layout
-    sizes = {one.index: one.size for one in layout.allocations}
-    for value in layout.values:
-        assert value.offset + value.size <= sizes[value.allocation]
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -12,7 +12,6 @@ from hlo_lens.questions.memory.layout import LaidAllocation
 from hlo_lens.questions.memory.peak import (
     SHARED,
     MemoryBy,
-    loop_path,
     memory_by,
     memory_tree,
     peak_memory,
@@ -20,7 +19,7 @@ from hlo_lens.questions.memory.peak import (
 from hlo_lens.questions.memory.results import OtherPeak, at_instant, other_peaks
 from hlo_lens.text.errors import UnknownNameError
 from tests.corpus import SAMPLES
-from tests.questions.memory.layouts import TEXT, layout, peak_of_program, program, value
+from tests.questions.memory.layouts import layout, peak_of_program, program, value
 
 
 def test_bytes_written_in_place_count_once() -> None:
@@ -90,12 +89,6 @@ def test_rows_have_the_maker_of_each_value() -> None:
     assert rows["gone{}"]["opcode"] is None
 
 
-def test_rows_have_no_makers_without_hlo_text() -> None:
-    peak = peak_memory(program())
-    assert peak is not None
-    assert {row["opcode"] for row in peak.objects()} == {None}
-
-
 def test_tables_of_tuples_are_not_counted_among_temporaries() -> None:
     laid = layout()
     table = value("t", 1, 40, 24, 1, 3)._replace(shape_text="(f32[2]{0}, s32[])")
@@ -149,15 +142,6 @@ def test_carried_values_are_made_in_the_body_of_the_loop() -> None:
     }
 
 
-def test_loop_path_names_the_loops_outermost_first() -> None:
-    module = hlo_lens.parse_hlo(TEXT)
-    body = module.computation("body")
-    assert body is not None
-    instruction = body.instruction("y")
-    assert instruction is not None
-    assert loop_path(instruction) == ("w",)
-
-
 RESULTS = hlo_lens.memory(str(SAMPLES / "tpu" / "tp_mlp"))
 SCHEDULE = RESULTS.layout.schedule or ()
 
@@ -188,6 +172,8 @@ def test_value_that_is_not_in_the_schedule_means_its_first_instant() -> None:
 
 
 PJRT = "PJRT's peak_memory_in_bytes"
+TEXT_PEAK = "XLA's live-range text"
+COLLECTIVE = LaidAllocation(index=5, size=12, color=7, category="temp")
 
 SPARSE = """HloModule m, is_scheduled=true
 
@@ -207,35 +193,26 @@ def _peaks(
     return other_peaks(laid, backend=backend, module=module, stated=stated or {})
 
 
-def test_pjrt_leaves_temporaries_out_on_cpu() -> None:
-    (found,) = _peaks("cpu")
-    assert (found.tool, found.peak_bytes) == (PJRT, 108)
+STATED = "peak_memory_in_bytes"
 
 
-def test_pjrt_has_another_peak_on_tpu() -> None:
-    (unknown,) = _peaks("tpu")
-    (known,) = _peaks("tpu", {"peak_memory_in_bytes": 500})
-    assert (unknown.peak_bytes, known.peak_bytes) == (None, 500)
-
-
-def test_equal_peaks_are_not_listed() -> None:
-    assert _peaks("gpu", {"peak_memory_in_bytes": 172}) == ()
-    assert _peaks("gpu", printed_peak=(2, 172)) == ()
-
-
-def test_pjrt_may_count_collective_memory_on_gpu() -> None:
-    more = LaidAllocation(index=5, size=12, color=7, category="temp")
-    (found,) = _peaks("gpu", allocations=(*layout().allocations, more))
-    assert (found.tool, found.peak_bytes) == (PJRT, None)
-
-
-def test_an_estimate_is_not_compared() -> None:
-    assert _peaks("cpu", source="estimate") == ()
-
-
-def test_xla_prints_another_peak() -> None:
-    (found,) = _peaks("gpu", printed_peak=(3, 99))
-    assert (found.tool, found.peak_bytes) == ("XLA's live-range text", 99)
+@pytest.mark.parametrize(
+    ("backend", "stated", "changes", "peaks"),
+    [
+        ("cpu", {}, {}, [(PJRT, 108)]),  # without temporaries
+        ("cpu", {}, {"source": "estimate"}, []),
+        ("tpu", {}, {}, [(PJRT, None)]),
+        ("tpu", {STATED: 500}, {}, [(PJRT, 500)]),
+        ("gpu", {STATED: 172}, {}, []),  # equal to ours
+        ("gpu", {}, {"printed_peak": (2, 172)}, []),
+        ("gpu", {}, {"printed_peak": (3, 99)}, [(TEXT_PEAK, 99)]),
+        ("gpu", {}, {"allocations": (*layout().allocations, COLLECTIVE)}, [(PJRT, None)]),
+    ],
+)
+def test_peaks_of_other_tools_that_differ_are_listed(
+    backend: str, stated: dict[str, int], changes: dict[str, object], peaks: list[object]
+) -> None:
+    assert [one[:2] for one in _peaks(backend, stated, **changes)] == peaks
 
 
 def test_xprof_leaves_out_scratch_memory_of_sparse_cores() -> None:

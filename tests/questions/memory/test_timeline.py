@@ -115,20 +115,9 @@ def _series(*values: tuple[str, int, int, int, int]) -> dict[str, list[int]]:
     return series
 
 
-def test_shared_bytes_are_those_of_the_younger_value() -> None:
-    found = _series(("gradients", 0, 8, 0, 2), ("weights", 0, 8, 2, 4))
-    assert found == {"gradients": [8, 8, 0, 0, 0, 0, 0], "weights": [0, 0, 8, 8, 8, 0, 0]}
-
-
 def test_an_older_value_that_lives_on_gets_its_bytes_back() -> None:
     found = _series(("gradients", 0, 8, 0, 5), ("weights", 2, 4, 2, 3))
     assert found == {"gradients": [8, 8, 4, 4, 8, 8, 0], "weights": [0, 0, 4, 4, 0, 0, 0]}
-
-
-def test_three_values_of_the_same_bytes() -> None:
-    found = _series(("gradients", 0, 8, 0, 5), ("weights", 0, 8, 1, 4), ("temporaries", 4, 8, 2, 3))
-    assert found["temporaries"] == [0, 0, 8, 8, 0, 0, 0]
-    assert found["weights"] == [0, 8, 4, 4, 8, 0, 0]
 
 
 @pytest.mark.parametrize("backend", ["cpu", "gpu", "tpu"])
