@@ -479,11 +479,12 @@ def _loops_section(known: ModuleDump) -> Section:
         facts=tuple(_facts(known)),
         drawing=tuple(tree_lines(levels)),
         tables=(Table.of(levels, title="Loops", is_data_only=True),),
-        notes=tuple(_notes(levels)),
+        notes=tuple(loop_notes(levels)),
     )
 
 
-def _notes(levels: Loops) -> Iterator[str]:
+def loop_notes(levels: Loops) -> Iterator[str]:
+    """Yield that there are no loops, and why trip counts are not known."""
     if not levels.levels:
         yield "loops not known: the text has no entry"
     if len(levels.levels) == 1:

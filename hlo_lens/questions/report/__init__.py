@@ -1,7 +1,15 @@
 """The first page of a program, and the HTML page.
 
 Begin with `page` (the report on some modules) and `module_page` (facts, tables and JSON object of
-one). `html` makes the HTML page, `log_in_dump` joins a log with the dump of its compile.
+one). `log_in_dump` joins a log with the dump of its compile.
+
+The HTML page is one file with scripts, styles and data, opened offline: `html_pages` (of a report,
+a listing, a diff, a check), `html_views` (the data of each view) and `html_document` (the file).
+Python writes the tables as texts; ``assets/scripts`` draws pictures, filters, sorts and links, with
+names of dumps as text nodes only (no ``innerHTML``); colours never carry a meaning alone. Those of
+others are in ``assets/vendored``, unchanged. Import map and styles are allowed by their hashes in
+the Content-Security-Policy, the modules as ``data:`` addresses; everything else is forbidden,
+network included.
 """
 
 from __future__ import annotations

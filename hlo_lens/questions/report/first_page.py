@@ -95,6 +95,23 @@ def first_page(dump: ModuleDump, lead: Lead) -> Section:
     )
 
 
+def summary_section(dump: ModuleDump) -> Section:
+    """Return what the first page says of the program: facts, and tables of its memory."""
+    if not dump.has_hlo:
+        facts = (("files", ", ".join(dump.files)), *memory_lines(dump))
+        return Section(title="Summary", facts=facts)
+    memory = _memory_part(dump)
+    amount = memory.title.removeprefix("Memory").strip() or "; ".join(t for _, t in memory.facts)
+    facts = (("Memory", amount), *_run_facts(dump))
+    cut = (("cut", text) for _, text in cut_facts(dump))
+    return Section(
+        title="Summary",
+        facts=(*cut, ("Devices", devices_line(dump)), *facts),
+        tables=memory.tables,
+        notes=memory.notes,
+    )
+
+
 # ---- head ----------------------------------------------------------------------------------------
 
 
@@ -371,14 +388,20 @@ def _last_operation(path: str) -> str:
 
 def _activity_facts(dump: ModuleDump, lead: Lead) -> Iterator[tuple[str, str]]:
     """Yield bytes sent, work, the other modules, and the command with all facts."""
-    if hlo_text(dump).has_entry:
-        if collectives(dump).collectives:
-            yield "Sent", f"{_sent_text(dump)}: {command_on('collectives', dump)}"
-        if flops(dump).total != 0:
-            yield "Work", work_line(dump)
+    for label, text in _run_facts(dump):
+        yield label, f"{text}: {command_on('collectives', dump)}" if label == "Sent" else text
     if others := _others_text(dump, lead):
         yield "Others", others
     yield "More", command_on("report", dump, "--full")
+
+
+def _run_facts(dump: ModuleDump) -> Iterator[tuple[str, str]]:
+    """Yield bytes sent and work of one run."""
+    if hlo_text(dump).has_entry:
+        if collectives(dump).collectives:
+            yield "Sent", _sent_text(dump)
+        if flops(dump).total != 0:
+            yield "Work", work_line(dump)
 
 
 def _sent_text(dump: ModuleDump) -> str:

@@ -134,68 +134,46 @@ def _ranges(start: Sequence[int], end: Sequence[int]) -> str:
 
 
 MOST_DEVICES = 2048
-"""Devices over which a value is divided in a picture of its division."""
+"""Devices over which a value is drawn on the page."""
 
-MOST_DIVISIONS = 200
-"""Different divisions that are made."""
-
-
-class Division(NamedTuple):
-    """Division of values over devices.
-
-    Attributes:
-        sizes: Size of each dimension.
-        counts: Number of tiles of each dimension.
-        tiles: Each tile with the devices that hold it; none where it names no devices.
-    """
-
-    sizes: tuple[int | None, ...]
-    counts: tuple[int, ...]
-    tiles: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+MOST_DRAWINGS = 200
+"""Different drawings that are made."""
 
 
-class TileDevices(NamedTuple):
-    """Different divisions, and for each value the number of its own; None beyond the limits."""
+class Drawings(NamedTuple):
+    """Different drawings as lines, and for each value the number of its own; -1 for none."""
 
-    divisions: tuple[Division, ...]
-    numbers: tuple[int | None, ...]
+    drawings: tuple[tuple[str, ...], ...]
+    numbers: tuple[int, ...]
 
 
 @fact
-def tile_devices(module: ModuleDump) -> TileDevices:
-    """Return the divisions of parameters and outputs whose sharding and global shape are known."""
+def drawings(module: ModuleDump) -> Drawings:
+    """Return the drawings of parameters and outputs whose sharding and global shape are known."""
     results = sharding_results(module)
-    divisions: dict[Division, int] = {}
-    number_of: dict[tuple[str, tuple[int | None, ...]], int | None] = {}
-    numbers: list[int | None] = []
+    made: dict[tuple[str, ...], int] = {}
+    number_of: dict[tuple[str, tuple[int | None, ...]], int] = {}
+    numbers: list[int] = []
     for value in () if results is None else results.table.values:
         sharding, shape = value.sharding, value.global_shape
         if sharding is None or shape is None:
-            numbers.append(None)
+            numbers.append(-1)
             continue
         key = (sharding.text, shape.dimensions)
         if key not in number_of:
-            division = _division(sharding, shape)
-            has_room = division in divisions or len(divisions) < MOST_DIVISIONS
-            number_of[key] = (
-                divisions.setdefault(division, len(divisions)) if division and has_room else None
-            )
+            lines = _drawing(sharding, shape)
+            has_room = bool(lines) and (lines in made or len(made) < MOST_DRAWINGS)
+            number_of[key] = made.setdefault(lines, len(made)) if has_room else -1
         numbers.append(number_of[key])
-    return TileDevices(tuple(divisions), tuple(numbers))
+    return Drawings(tuple(made), tuple(numbers))
 
 
-def _division(sharding: HloSharding, shape: Shape) -> Division | None:
+def _drawing(sharding: HloSharding, shape: Shape) -> tuple[str, ...]:
     try:
         slices = device_slices(sharding, shape)
     except HloLensError:
-        return None
-    if len(slices.slices) > MOST_DEVICES:
-        return None
-    tiles: dict[tuple[int, ...], list[int]] = {}
-    for part in slices.slices:
-        tiles.setdefault(part.tile, []).extend([] if part.device is None else [part.device])
-    listed = tuple((tile, tuple(devices)) for tile, devices in sorted(tiles.items()))
-    return Division(shape.dimensions, slices.tile_counts, listed)
+        return ()
+    return draw_boxes(slices) if len(slices.slices) <= MOST_DEVICES else ()
 
 
 BASE_HEIGHT = 10

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import hlo_lens
-import hlo_lens.questions.report.html
+import hlo_lens.questions.report
 from hlo_lens.load.programs import modules_of
 from hlo_lens.questions.memory.layout import (
     LaidAllocation,
@@ -152,7 +152,7 @@ def test_a_program_without_loops_has_no_bands() -> None:
     assert loop_bands(analysis_of_text(TRAIN_STEP)) == ()
 
 
-STYLE = Path(hlo_lens.questions.report.html.__file__).parent / "assets" / "page.css"
+STYLE = Path(hlo_lens.questions.report.__file__).parent / "assets" / "page.css"
 
 
 def _timeline(length: int = 4) -> Timeline:

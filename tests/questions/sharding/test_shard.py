@@ -19,8 +19,8 @@ from hlo_lens.cli import main
 from hlo_lens.questions.sharding.shard import (
     device_slices,
     draw_boxes,
+    drawings,
     sharding_spellings,
-    tile_devices,
 )
 from hlo_lens.shapes.mesh import Mesh, TileAssignment
 from hlo_lens.shapes.named_sharding import ShardingKind, read_partition_spec
@@ -284,13 +284,12 @@ ENTRY main {
 """
 
 
-def test_values_divided_alike_share_a_division() -> None:
-    found = tile_devices(module_of(TEXT))
-    assert found.numbers == (0, 0, 1, None)
-    first, second = found.divisions
-    assert (first.sizes, first.counts) == ((8, 6), (2, 2))
-    assert first.tiles == (((0, 0), (0,)), ((0, 1), (1,)), ((1, 0), (2,)), ((1, 1), (3,)))
-    assert second.counts == (1, 1)
+def test_values_divided_alike_share_a_drawing() -> None:
+    found = drawings(module_of(TEXT))
+    assert found.numbers == (0, 0, 1, -1)
+    first, second = ("\n".join(lines) for lines in found.drawings)
+    assert [f"device {k}" in first for k in range(5)] == [True] * 4 + [False]
+    assert "every device" in second or "device 0-3" in second or "device 0,1,2,3" in second
 
 
 def run(*arguments: str) -> Result:

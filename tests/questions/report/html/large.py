@@ -10,8 +10,8 @@ from hlo_lens.questions.memory.layout import LaidAllocation, LaidValue, MemoryLa
 from hlo_lens.questions.memory.peak import peaks_of
 from hlo_lens.questions.memory.results import MemoryResults, memory_results
 from hlo_lens.questions.memory.statement import memory_statement
-from hlo_lens.questions.report.html.data import Subject, page_data
-from hlo_lens.questions.report.html.pages import page_of
+from hlo_lens.questions.report.html_pages import page_data, page_of
+from hlo_lens.questions.report.html_views import Subject
 from hlo_lens.render.table import RenderOptions, Report
 from hlo_lens.render.to_json import envelope
 

@@ -91,15 +91,12 @@ def test_lines_side_by_side_have_the_edits_of_the_command(pair: tuple[str, str])
     assert counts["removed"] == program["removed"] - program["left_out_base"]
 
 
-def test_a_row_opens_its_texts(drawn: Drawer) -> None:
+def test_texts_are_side_by_side_with_their_words_marked(drawn: Drawer) -> None:
     page = drawn(_page(*FIRST))
     view = page.locator("#view-diff")
-    view.get_by_label("search changes of the program").fill("bitcast")
-    view.locator(".listing button.name").first.click()
-    line = view.locator("tr.chosen-line")
-    line.wait_for()
-    assert "bitcast" in line.inner_text()
-    marked = line.locator("mark").all_inner_texts()
+    assert view.get_by_label("search rows of Program").count() == 1
+    view.locator(".side-by-side", has_text="changed").first.locator("summary").click()
+    marked = view.locator(".texts mark").all_inner_texts()
     assert {"2048", "4096"} <= set(marked)
 
 
@@ -111,7 +108,7 @@ def test_changes_are_drawn_with_their_signs(drawn: Drawer, pair: tuple[str, str]
     kind = "grown" if peak["delta"] > 0 else "shrunk" if peak["delta"] < 0 else "even"
     assert kind in (view.locator(".box.delta").first.get_attribute("class") or "")
     readout = view.locator(".readout").first.inner_text()
-    assert "its peak" in readout
+    assert f"head peak {format_bytes(peak['head'])} at instant " in readout
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
@@ -192,7 +189,8 @@ def test_diff_with_snapshots_draws_their_figures(
     sides = [snapshots[k] if k in kept else side for k, side in enumerate((BASE, HEAD))]
     page = _page_of("diff", *sides)
     view = _module(page)["views"]["diff"]
-    assert view["snapshots"] == [("base", "head")[k] for k in kept]
+    which = "Both sides" if len(kept) == 2 else f"The {('base', 'head')[kept[0]]} is"
+    assert view["note"].startswith(which)
     memory = data_of(page)["hlo-lens-data"]["modules"][0]["memory"]
     for groups in view["groups"].values():
         for side in ("base", "head"):
@@ -208,7 +206,7 @@ def test_diff_with_snapshots_draws_their_figures(
 def test_the_first_screen_of_a_diff_has_picture_and_causes(drawn: Drawer) -> None:
     page = drawn(_page_of("diff", BASE, HEAD), width=1400)
     changes = json.loads(output_of(["diff", BASE, HEAD, "-f", "json"]))["modules"][0]
-    box = page.locator("canvas.overlay").bounding_box()
+    box = page.locator("svg.overlay").bounding_box()
     assert box is not None
     assert box["y"] + box["height"] <= 900
     total = changes["memory"]["total_bytes"]
@@ -217,6 +215,6 @@ def test_the_first_screen_of_a_diff_has_picture_and_causes(drawn: Drawer) -> Non
     causes = page.locator(".causes li").all_inner_texts()
     assert len(causes) == len(changes["causes"]) > 0
     assert changes["causes"][0]["what"] in causes[0]
-    chart = "document.querySelector('.overlay').parentElement.chart"
-    page.get_by_role("button", name="base").click()
-    assert page.evaluate(f"{chart}.only") == "base"
+    assert page.locator("svg.overlay polyline").count() == 2
+    page.get_by_role("group", name="sides").get_by_role("button", name="base").click()
+    assert page.locator("svg.overlay polyline").get_attribute("class") == "of-base"

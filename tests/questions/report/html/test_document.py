@@ -13,17 +13,18 @@ import pytest
 from click.testing import CliRunner
 
 import hlo_lens
-import hlo_lens.questions.report.html
+import hlo_lens.questions.report
 from hlo_lens.cli import main
 from hlo_lens.load.devices import gpu_config
-from hlo_lens.questions.report.html.data import Strings, all_views, how_to_read
-from hlo_lens.questions.report.html.document import (
+from hlo_lens.questions.report.html_document import (
     data_element,
     manifest,
     notices,
     scripts,
     styles,
 )
+from hlo_lens.questions.report.html_pages import how_to_read
+from hlo_lens.questions.report.html_views import VIEWS, Strings
 from hlo_lens.render.table import Report
 from hlo_lens.render.to_json import envelope
 from tests.commands import output_of
@@ -147,9 +148,9 @@ def test_other_commands_have_a_page_of_their_sections(command: str) -> None:
     assert views["sections"][0]["tables"] or views["sections"][0]["facts"]
 
 
-ASSETS = Path(hlo_lens.questions.report.html.__file__).parent / "assets"
+ASSETS = Path(hlo_lens.questions.report.__file__).parent / "assets"
 OWN = sorted((ASSETS / "scripts").rglob("*.js"))
-VIEWS = sorted(path.stem for path in (ASSETS / "scripts" / "views").glob("*.js"))
+SCRIPTED = sorted(path.stem for path in (ASSETS / "scripts" / "views").glob("*.js"))
 
 
 def test_vendored_files_are_those_of_the_manifest() -> None:
@@ -193,11 +194,7 @@ def test_own_scripts_are_small_files() -> None:
     assert {path.name: n for path in OWN if (n := len(path.read_text().splitlines())) > 480} == {}
 
 
-def test_a_view_has_a_script_and_a_file_of_data() -> None:
-    assert sorted(view.name for view in all_views()) == VIEWS
-
-
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("name", SCRIPTED)
 def test_a_view_exports_what_the_page_asks_for(name: str) -> None:
     text = (ASSETS / "scripts" / "views" / f"{name}.js").read_text(encoding="utf-8")
     assert "export const view = {" in text
@@ -206,13 +203,8 @@ def test_a_view_exports_what_the_page_asks_for(name: str) -> None:
 
 
 def test_every_view_is_explained() -> None:
-    assert sorted(how_to_read()) == sorted(["page", *VIEWS])
+    assert sorted(how_to_read()) == sorted(["page", *(view.name for view in VIEWS)])
     assert all(how_to_read().values())
-
-
-def test_views_have_different_places() -> None:
-    orders = [view.order for view in all_views()]
-    assert orders == sorted(set(orders))
 
 
 def test_every_import_is_in_the_import_map() -> None:

@@ -260,9 +260,5 @@ def test_every_picture_has_a_table_beside_it(drawn: Drawer) -> None:
     rows = page.locator("#view-alive details.numbers tbody tr")
     rows.first.wait_for(state="attached")
     assert rows.count() > 20
-    for place in ("#view-memory", "#view-collectives .block", "figure.tiles"):
+    for place in ("#view-memory", "#view-collectives .block", "figure.mesh"):
         assert page.locator(f"{place} details.numbers").count() >= 1
-    page.locator("figure.tiles details.numbers > summary").click()
-    tiles = page.locator("figure.tiles details tbody tr")
-    tiles.first.wait_for(state="attached")
-    assert tiles.count() == 8

@@ -1,1 +1,0 @@
-"""Views of the page: each file has rows of `VIEWS`, found by listing this folder."""

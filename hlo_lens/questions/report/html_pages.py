@@ -1,0 +1,422 @@
+"""Pages of a report, of two compiles, and of a judged compile: their modules with views."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from dataclasses import replace
+from functools import singledispatch
+from importlib import resources
+from itertools import accumulate, takewhile
+from typing import TYPE_CHECKING, Any
+
+from hlo_lens.load.devices import device_assignment, topology_of
+from hlo_lens.load.module import ModuleDump
+from hlo_lens.program.summary import hlo_text, own_target
+from hlo_lens.questions.check.checked import Checked
+from hlo_lens.questions.diff.dump_diff import Diff, diff_sides
+from hlo_lens.questions.diff.page import memory_facts, module_object
+from hlo_lens.questions.dumps.groups import module_order
+from hlo_lens.questions.dumps.page import ListedModules
+from hlo_lens.questions.findings.finding import savings_text
+from hlo_lens.questions.findings.findings import module_findings
+from hlo_lens.questions.findings.settings import with_sifted_findings
+from hlo_lens.questions.matching.program_diff import side_by_side
+from hlo_lens.questions.memory.page import verdict_text
+from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.report.first_page import devices_line
+from hlo_lens.questions.report.html_views import VIEWS, Strings, Subject, section_object
+from hlo_lens.questions.report.module_page import (
+    command_on,
+    fit_answer,
+    others_sections,
+    path_words,
+)
+from hlo_lens.questions.report.page import ReportedModules, page_of_module
+from hlo_lens.render.table import Report, Section
+from hlo_lens.text.dump_kinds import DumpKind
+from hlo_lens.text.names import shell_word
+from hlo_lens.text.units import format_bytes, plural
+from hlo_lens.text.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hlo_lens.questions.matching.program_diff import ComputationPair
+    from hlo_lens.render.table import RenderOptions
+
+MOST_MODULES = 24
+"""Modules with views of their own on a page; the others are in a table."""
+
+MOST_INSTRUCTIONS = 200_000
+"""Instructions of all modules with views besides the first, which bound the size of the page."""
+
+MOST_LIVE = 4_000_000
+"""Characters of the values at a peak in the JSON object of a page; the view has all values."""
+
+_ROW = 300
+"""Characters of a value without its shape and operation path, which may be long."""
+
+_ROWS = 20
+"""Rows of a table where the user asks for no number."""
+
+_MODULE_ROWS = 200
+"""Rows of the table of other modules, and of tables of logs."""
+
+_DIFF_ROWS = 200
+"""Rows of the table of changed modules."""
+
+_CHECK_ROWS = 50
+"""Rows of tables that precede the views."""
+
+
+@functools.cache
+def how_to_read() -> Mapping[str, Sequence[str]]:
+    """Return the paragraphs that explain the page and each view, by name."""
+    file = resources.files("hlo_lens.questions.report") / "assets" / "how_to_read.md"
+    parts = file.read_text(encoding="utf-8").split("\n## ")[1:]
+    named = (part.strip().split("\n\n") for part in parts)
+    return {name: [" ".join(one.split()) for one in texts] for name, *texts in named}
+
+
+def page_data(
+    kind: str,
+    title: str,
+    subjects: Sequence[tuple[int, Subject]] = (),
+    sections: Sequence[Mapping[str, object]] = (),
+) -> Mapping[str, object]:
+    """Return the data of a page, as `page.js` reads it.
+
+    Args:
+        kind: Kind of the report; ``report``, ``diff`` and ``check`` have views.
+        title: Title of the page.
+        subjects: Modules in the order of the page, each with its number in the JSON object.
+        sections: Sections on all modules.
+    """
+    strings = Strings()
+    modules: list[Mapping[str, object]] = []
+    for number, subject in subjects:
+        made = {v.name: v.data(subject, strings) for v in VIEWS if kind in v.kinds}
+        modules.append(
+            {
+                "title": subject.title,
+                "role": subject.role,
+                "devices": subject.devices,
+                "verdict": {"text": subject.verdict, "fits": subject.fits},
+                "command": subject.command_tail,
+                "pair": subject.pair_tail,
+                "number": number,
+                "savings": _savings(subject.analysis),
+                "objects": subject.objects or {},
+                "views": {name: data for name, data in made.items() if data is not None},
+            }
+        )
+    return {
+        "kind": kind,
+        "title": title,
+        "tool_version": __version__,
+        "modules": modules,
+        "sections": sections,
+        "how": how_to_read(),
+        "strings": strings.texts,
+    }
+
+
+def _savings(dump: ModuleDump) -> list[str]:
+    """Return what each finding saves, in words of the text report."""
+    found = module_findings(dump).findings if dump.has_hlo else ()
+    return [savings_text(one.saves, one.share) for one in found]
+
+
+@singledispatch
+def page_of(subject: object, report: Report, options: RenderOptions) -> Mapping[str, object]:
+    """Return the data of the page of a report: its views, or its sections where it has none.
+
+    Args:
+        subject: What the report is about, `Report.subject`.
+        report: The report.
+        options: Options of the renderer.
+    """
+    del subject
+    rows = _ROWS if options.rows is None else options.rows
+    sections = [section_object(section, rows) for section in report.pages]
+    title = report.pages[0].title if report.pages else report.kind
+    return page_data(report.kind, title, sections=sections)
+
+
+@page_of.register(ReportedModules)
+def _report_page(
+    subject: ReportedModules, report: Report, options: RenderOptions
+) -> Mapping[str, object]:
+    """Return the data of the page of some modules, the one to lead with first."""
+    del report, options
+    known = subject.modules
+    shown = [k for k, one in enumerate(known) if one.log is None]
+    sections = [section_object(one, _MODULE_ROWS) for one in subject.logs]
+    if not shown:
+        title = str(sections[0]["title"]) if sections else "report"
+        return page_data("report", title, (), sections)
+    subjects, others = _module_subjects(known, shown)
+    title = subjects[0][1].analysis.title
+    return page_data("report", title, subjects, [*others, *sections])
+
+
+@page_of.register(ListedModules)
+def _ls_page(
+    subject: ListedModules, report: Report, options: RenderOptions
+) -> Mapping[str, object]:
+    """Return the data of the page of a listing: its rows open the views of the first modules."""
+    del options
+    room, shown = MOST_INSTRUCTIONS, list[int]()
+    for place, (_, instructions) in enumerate(subject.rows):
+        room -= instructions or 0
+        if room >= 0 and len(shown) < MOST_MODULES:
+            shown.append(place)
+    dumps = with_sifted_findings(
+        [subject.rows[k][0].stating(limits_estimate=True, is_quick=True) for k in shown]
+    )
+    titles = dict(zip(shown, _unique_titles(dumps), strict=True))
+    subjects = [
+        (k, _with_report(_subject(one, titles[k]))) for k, one in zip(shown, dumps, strict=True)
+    ]
+    (section,) = report.pages
+    listed, *others = section.tables
+    modules = section_object(
+        Section(title=listed.title, tables=(replace(listed, title=""),)), 0, is_leading=True
+    )
+    _merge_rows(modules, [titles.get(k) for k in range(len(subject.rows))])
+    rest = section_object(replace(section, tables=tuple(others)), _MODULE_ROWS)
+    return page_data("ls", section.title, subjects, [modules, rest])
+
+
+def _merge_rows(section: dict[str, Any], opens: Sequence[str | None]) -> None:
+    """Make one row of rows that differ in their process alone; the first with views opens."""
+    (table,) = section["tables"]
+    names = [name for name, *_ in table["columns"]]
+    place = names.index("process") if "process" in names else len(names)
+    merged: dict[tuple[str, ...], list[int]] = {}
+    for k, row in enumerate(table["rows"]):
+        merged.setdefault((*row[:place], *row[place + 1 :]), []).append(k)
+    rows = [list(table["rows"][some[0]]) for some in merged.values()]
+    for row, some in zip(rows, merged.values(), strict=True):
+        if len(some) > 1 and place < len(names):
+            row[place] += f" and {plural(len(some) - 1, 'equal one')}"
+    table["rows"] = rows
+    section["opens"] = [
+        next(filter(None, (opens[k] for k in some)), None) for some in merged.values()
+    ]
+
+
+def data_of_page(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the JSON object of a report as its page has it: of long peaks the largest values."""
+    if data["kind"] != "report":
+        return data
+    return {**data, "modules": [_shortened(module) for module in data["modules"]]}
+
+
+def _shortened(module: Mapping[str, Any]) -> Mapping[str, Any]:
+    memory = module.get("memory") or {}
+    peak = memory.get("peak") or {"live": ()}
+    ends = accumulate(_ROW + len(f"{one['shape']}{one['op_name']}") for one in peak["live"])
+    count = sum(1 for _ in takewhile(MOST_LIVE.__ge__, ends))
+    left_out = len(peak["live"]) - count
+    if not left_out:
+        return module
+    peak = {**peak, "live": list(peak["live"][:count]), "live_left_out": left_out}
+    return {**module, "memory": {**memory, "peak": peak}}
+
+
+def _module_subjects(
+    known: Sequence[ModuleDump], shown: Sequence[int]
+) -> tuple[list[tuple[int, Subject]], list[Mapping[str, object]]]:
+    """Return the modules with views, the one to lead with first, and the sections on the others.
+
+    Args:
+        known: All modules.
+        shown: Places of those that are modules, not logs.
+    """
+    order = module_order([known[k] for k in shown])
+    places, lead = [shown[k] for k in order.places], order.lead
+    chosen: list[int] = []
+    room = MOST_INSTRUCTIONS
+    for k in places[:MOST_MODULES]:
+        if chosen:  # the first one has views however long it is
+            room -= len(hlo_text(known[k]).columns) if known[k].has_hlo else 0
+            if room < 0:
+                break
+        chosen.append(k)
+    titles = dict(zip(chosen, _unique_titles([known[k] for k in chosen]), strict=True))
+    subjects = []
+    for k in chosen:
+        role = lead.role if k == places[0] else ""
+        subjects.append((k, _subject(known[k], titles[k], role)))
+    notes: tuple[str, ...] = ()
+    if without := places[len(chosen) :]:
+        count = plural(len(without), "module")
+        command = command_on("report", known[without[0]], "-f html -o page.html")
+        notes = (f"{count} without views in this file; a page of the first: {command}",)
+    opened = [titles.get(shown[k]) for k in order.others]
+    others: list[Mapping[str, object]] = [
+        {
+            **section_object(replace(one, title="Other modules", notes=notes), _MODULE_ROWS),
+            "opens": opened[:_MODULE_ROWS],
+        }
+        for one in others_sections(known[places[0]], lead)
+    ]
+    return subjects, others
+
+
+def _subject(dump: ModuleDump, title: str, role: str = "") -> Subject:
+    """Return a module as the page shows it."""
+    target, devices = own_target(dump), device_assignment(dump)
+    verdict, fits = _verdict(dump)
+    return Subject(
+        analysis=dump,
+        title=title,
+        role=role,
+        devices=devices_line(dump) if dump.has_hlo else "",
+        command_tail=path_words(dump),
+        verdict=verdict,
+        fits=fits,
+        topology=None if target is None or devices is None else topology_of(target, devices),
+    )
+
+
+def _with_report(subject: Subject) -> Subject:
+    """Return a module with its JSON object, where the page has another one."""
+    made = _plain(page_of_module(subject.analysis).make_object())
+    return subject._replace(objects={"report": made})
+
+
+def _verdict(dump: ModuleDump) -> tuple[str, bool | None]:
+    """Return whether a module fits its device, as a sentence and as a fact."""
+    memory = memory_results(dump)
+    if memory is None or memory.statement.total_bytes is None:
+        return "", None
+    statement = memory.statement
+    size = f"{'~' * (statement.source == 'estimate')}{format_bytes(statement.total_bytes)}"
+    if statement.limit_bytes is None:
+        return f"{size} needed; the memory of the device is not known (--limit)", None
+    if text := verdict_text(statement):
+        return "; ".join((text, *fit_answer(dump))), statement.fits
+    device = (statement.limit_source or "").partition(":")[0]
+    of_device = "" if device == "--limit" else f" of a {device}"
+    return f"fits: {size} of {format_bytes(statement.limit_bytes)}{of_device}", True
+
+
+def _unique_titles(dumps: Sequence[ModuleDump]) -> list[str]:
+    """Return the titles of modules, with folder and number where several have the same.
+
+    Views and addresses refer to modules by title.
+    """
+    titles = [one.title for one in dumps]
+    folders, names = [one.folder for one in dumps], [one.name for one in dumps]
+    numbers = [f"number {k + 1}" for k in range(len(dumps))]
+    for endings in (folders, names, numbers):
+        counts = Counter(titles)
+        titles = [
+            title if counts[title] == 1 or not ending else f"{title}, {ending}"
+            for title, ending in zip(titles, endings, strict=True)
+        ]
+    return titles
+
+
+@page_of.register(Diff)
+def _diff_page(diff: Diff, report: Report, options: RenderOptions) -> Mapping[str, object]:
+    """Return the data of the page on a diff: its text, and the view of changes of each pair."""
+    del options
+    order = sorted(range(len(diff.modules)), key=lambda k: diff.modules[k].identical)
+    order = order[:MOST_MODULES]
+    subjects = [_pair_subject(diff, number) for number in order]
+    titles = _unique_titles([subject.analysis for subject in subjects])
+    named = [
+        (number, subject._replace(title=title))
+        for number, subject, title in zip(order, subjects, titles, strict=True)
+    ]
+    sections = [section_object(report.pages[0], _DIFF_ROWS)] if report.pages else []
+    title = report.pages[0].title if report.pages else "diff"
+    return page_data("diff", title, named, sections)
+
+
+def _pair_subject(diff: Diff, number: int) -> Subject:
+    """Return the subject of a pair of modules; of a snapshot only its figures are known."""
+    place_base, place_head = diff.places[number]
+    module = diff.modules[number]
+    base, head = diff.base.modules[place_base].dump, diff.head.modules[place_head].dump
+    shown = head or ModuleDump(name=module.head.name, kind=DumpKind.HLO)
+    texts = [None if side is None else side.hlo for side in (base, head)]
+    computations: Sequence[ComputationPair] = ()
+    if module.program is not None and texts[0] is not None and texts[1] is not None:
+        computations = side_by_side(module.program, texts[0], texts[1])
+    changes = {} if module.memory is None else dict(memory_facts(module.memory))
+    return Subject(
+        analysis=shown.stating(limits_estimate=True, is_quick=True),
+        title=shown.title,
+        command_tail=_paths(diff),
+        pair_tail=_paths(diff),
+        base=None if base is None else base.stating(limits_estimate=True, is_quick=True),
+        diff=module,
+        computations=computations,
+        verdict=changes.get("memory", ""),
+    )
+
+
+def _paths(diff: Diff) -> str:
+    """Return the paths of both sides as words of a command."""
+    return " ".join(shell_word(side.path or "PATH") for side in (diff.base, diff.head))
+
+
+@page_of.register(Checked)
+def _check_page(checked: Checked, report: Report, options: RenderOptions) -> Mapping[str, object]:
+    """Return the data of the page on a judged compile: verdicts, then its modules.
+
+    Of a snapshot there are only verdicts.
+    """
+    del options
+    diff = checked.diff
+    if diff is not None:  # with the programs, which rules do not need
+        diff = diff_sides(diff.base, diff.head, is_forced=checked.is_forced)
+    sections = [
+        section_object(one, _CHECK_ROWS, is_leading=True, command="" if number else checked.command)
+        for number, one in enumerate(report.pages)
+    ]
+    title = report.pages[0].title if report.pages else "check"
+    dumps = {
+        place: module.dump
+        for place, module in enumerate(checked.head.modules)
+        if module.dump is not None and module.dump.log is None
+    }
+    known = with_sifted_findings(
+        [dump.stating(limits_estimate=True, is_quick=True) for dump in dumps.values()]
+    )
+    if not known:
+        return page_data("check", title, (), sections)
+    subjects, others = _module_subjects(known, range(len(known)))
+    places = list(dumps)
+    pairs = {} if diff is None else {head: k for k, (_, head) in enumerate(diff.places)}
+    fits = not checked.judgement.is_failed
+    judged = [
+        (k, _judged(subject._replace(verdict=title, fits=fits), diff, pairs.get(places[k])))
+        for k, subject in subjects
+    ]
+    return page_data("check", title, judged, [*sections, *others])
+
+
+def _judged(subject: Subject, diff: Diff | None, number: int | None) -> Subject:
+    """Return a module with its changes, and its JSON objects, which verdicts do not have."""
+    subject = _with_report(subject)
+    if diff is None or number is None:
+        return subject
+    pair = _pair_subject(diff, number)
+    return subject._replace(
+        base=pair.base,
+        diff=pair.diff,
+        computations=pair.computations,
+        pair_tail=pair.pair_tail,
+        objects={**(subject.objects or {}), "diff": _plain(module_object(diff.modules[number]))},
+    )
+
+
+def _plain(data: Mapping[str, object]) -> Mapping[str, object]:
+    """Return a JSON object without sequences that are made on access."""
+    return Report(kind="", sections=(), data=data).to_dict()

@@ -1,0 +1,886 @@
+"""Views of the page: the data of each, from facts of the module.
+
+Collectives, parameters, outputs and findings are in the object of ``-f json``; tables are texts as
+the commands print them. The memory over the schedule has bytes of each role as changes over the
+instants, and values as columns: values below a share of the peak are folded, except those alive at
+the peak. Of the instructions those that other views show come first, then values by size, then the
+rest in text order, as far as the limits allow.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import replace
+from itertools import chain, islice, pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from hlo_lens.hlo.columns import END, NAME, NOTHING
+from hlo_lens.program.instructions import entry_first, largest_instructions, users_of
+from hlo_lens.program.origins import origins, stack_texts
+from hlo_lens.program.summary import hlo_text
+from hlo_lens.questions.collectives.collective import collectives
+from hlo_lens.questions.collectives.loop_levels import collectives_by, loops, schedule_places
+from hlo_lens.questions.collectives.page import (
+    axis_text,
+    collectives_notes,
+    collectives_table,
+    collectives_text,
+    groups_table,
+    loop_notes,
+    tree_lines,
+)
+from hlo_lens.questions.diff.page import module_section
+from hlo_lens.questions.memory.layout import DEFAULT_SPACE
+from hlo_lens.questions.memory.peak import (
+    PARAMETERS,
+    described_values,
+    nameless_group,
+    rows_of_names,
+)
+from hlo_lens.questions.memory.results import memory_results, peak_by, peak_of
+from hlo_lens.questions.memory.roles import ROLES, memory_roles, role_series
+from hlo_lens.questions.memory.statement import space_name
+from hlo_lens.questions.memory.timeline import loop_bands
+from hlo_lens.questions.report.first_page import summary_section
+from hlo_lens.questions.sharding.page import pages as sharding_pages
+from hlo_lens.questions.sharding.savings import sharding_results
+from hlo_lens.questions.sharding.shard import drawings
+from hlo_lens.questions.source.checkout import in_checkout
+from hlo_lens.questions.source.lines import own_lines
+from hlo_lens.render.result import Column, Unit
+from hlo_lens.render.table import Section, Table, cut_table, filled
+from hlo_lens.text.errors import printable
+from hlo_lens.text.source_files import Checkout
+from hlo_lens.text.units import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.load.devices import Topology
+    from hlo_lens.load.module import ModuleDump
+    from hlo_lens.questions.collectives.loop_levels import LoopLevel
+    from hlo_lens.questions.diff.module_diff import ModuleDiff
+    from hlo_lens.questions.matching.program_diff import ComputationPair
+    from hlo_lens.questions.memory.layout import MemoryLayout, Occupant
+    from hlo_lens.questions.memory.peak import PeakMemory
+    from hlo_lens.questions.memory.results import MemoryResults
+    from hlo_lens.questions.memory.roles import RoleSeries
+    from hlo_lens.questions.snapshots.figures import SpacePeak
+    from hlo_lens.render.result import Row
+    from hlo_lens.shapes.mesh import Mesh
+
+_ALL = 0
+_ROWS = 200
+"""Rows of the tables of a section."""
+
+
+class Subject(NamedTuple):
+    """Module that a view shows.
+
+    Attributes:
+        analysis: The module; of a diff its head.
+        title: Its name on the page, different from those of other modules.
+        role: Its place among the modules of the dump, such as the training step.
+        devices: Devices, mesh and kind of device, as the text report has them.
+        command_tail: Path and module, as arguments of a command on it alone.
+        base: The module before; None outside diffs, and if only a snapshot of it is known.
+        diff: Changes of the module; None outside diffs.
+        pair_tail: Paths of both sides, as arguments of ``hlo-lens diff``.
+        objects: JSON objects of the module by command, where the JSON of the page is another one.
+        verdict: Sentence below the title: whether it fits, or what changed; empty for none.
+        fits: Whether it fits the device; None if not known.
+        topology: Places of the devices that it was compiled for; None if not known.
+    """
+
+    analysis: ModuleDump
+    title: str
+    role: str = ""
+    devices: str = ""
+    command_tail: str = "PATH"
+    base: ModuleDump | None = None
+    diff: ModuleDiff | None = None
+    pair_tail: str = "BASE HEAD"
+    objects: Mapping[str, object] | None = None
+    computations: Sequence[ComputationPair] = ()
+    verdict: str = ""
+    fits: bool | None = None
+    topology: Topology | None = None
+
+
+class Strings:
+    """Different strings of a page, without control characters; data has their numbers.
+
+    The number of None is -1.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+
+    def number(self, text: str | None) -> int:
+        """Return the number of a string, which is added if it is new."""
+        return -1 if text is None else self._places.setdefault(printable(text), len(self._places))
+
+    def numbers(self, texts: Iterable[str | None]) -> list[int]:
+        """Return the numbers of strings."""
+        return [self.number(text) for text in texts]
+
+    @property
+    def texts(self) -> list[str]:
+        """The strings by number."""
+        return list(self._places)
+
+
+def differences(numbers: Iterable[int]) -> list[int]:
+    """Return ascending numbers as differences to the one before, which compress well.
+
+    >>> differences([5, 6, 9])
+    [5, 1, 3]
+    """
+    found, last = [], 0
+    for number in numbers:
+        found.append(number - last)
+        last = number
+    return found
+
+
+class View(NamedTuple):
+    """A view of the page.
+
+    Attributes:
+        name: Name of its script, ``assets/scripts/views/NAME.js``; a section has none.
+        data: Makes the JSON object of the view of a module; None where it has nothing to show.
+        kinds: Kinds of the reports that have it.
+    """
+
+    name: str
+    data: Callable[[Subject, Strings], Mapping[str, object] | None]
+    kinds: tuple[str, ...] = ("report", "check", "ls")
+
+
+def section_object(
+    section: Section, rows: int, *, is_leading: bool = False, command: str = ""
+) -> dict[str, object]:
+    """Return a section: title, facts, drawing, tables, notes.
+
+    Args:
+        section: The section.
+        rows: Rows of its tables; 0 for all.
+        is_leading: Whether it precedes the views.
+        command: Command that prints it; empty for none.
+    """
+    return {
+        "command": command,
+        "is_leading": is_leading,
+        "title": printable(section.title),
+        "facts": [[label, printable(text)] for label, text in section.facts],
+        "drawing": list(map(printable, section.drawing)),
+        "tables": [table_object(table, rows) for table in section.shown_tables],
+        "notes": [printable(note) for note in section.notes],
+    }
+
+
+def table_object(table: Table, rows: int) -> dict[str, object]:
+    """Return a table as texts: columns with meaning and whether they are numbers, rows, sums."""
+    cut = cut_table(table, rows)
+    return {
+        "name": table.name,
+        "title": printable(table.title),
+        "columns": [[c.name, c.meaning, c.unit is not Unit.NONE] for c in cut.columns],
+        "rows": cut.rows,
+        "tail": cut.tail,
+        "notes": [printable(note) for note in table.notes],
+        "command": table.command,
+    }
+
+
+# ---- memory over the schedule, which What is alive reads too ------------------------------------
+
+LEAST_SHARE = 1000
+"""Values of less than this part of the peak are folded."""
+
+MOST_VALUES = 4000
+"""Values of a memory space that are listed, besides those alive at the peak."""
+
+MOST_INSTANTS = 1 << 16
+"""Instants that are stored; of a longer schedule each is the largest of some neighbours."""
+
+_CELLS = 8
+"""Columns of a value without its role and origin."""
+
+_ROLE_NUMBERS = {role: number for number, role in enumerate(ROLES)}
+
+
+def _memory(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
+    """Return the memory of a module over its schedule; None where live ranges are not known."""
+    analysis = subject.analysis
+    memory = memory_results(analysis)
+    if memory is None or not has_schedule(analysis):
+        return None
+    limit = memory.statement.limit_bytes
+    spaces = [
+        _space(analysis, memory, color, strings)
+        for color in memory.layout.colors
+        if memory.layout.held_bytes(color) or any(memory.layout.temporary_series(color) or ())
+    ]
+    return {
+        "source": memory.layout.source,
+        "limit": None if limit is None else [limit, memory.statement.limit_source],
+        "roles": list(ROLES.items()),
+        "spaces": spaces,
+        "loops": [[strings.number(one.loop), *one[1:]] for one in loop_bands(analysis)],
+    }
+
+
+def has_schedule(analysis: ModuleDump) -> bool:
+    """Return whether the memory of a module over its schedule is known."""
+    memory = memory_results(analysis)
+    return memory is not None and memory.layout.schedule is not None and memory.peak is not None
+
+
+def _space(
+    analysis: ModuleDump, memory: MemoryResults, color: int, strings: Strings
+) -> Mapping[str, object]:
+    """Return one memory space."""
+    layout = memory.layout
+    peak = memory.peak if color == DEFAULT_SPACE else peak_of(analysis, color)
+    series = role_series(analysis, color)
+    assert series is not None  # there is a schedule
+    assert peak is not None
+    held = layout.held_series(color) or []
+    instants = None  # all are stored; of a long schedule the largest instant of each few
+    if len(held) > MOST_INSTANTS:
+        width = -(-len(held) // MOST_INSTANTS)
+        ranges = (range(k, min(k + width, len(held))) for k in range(0, len(held), width))
+        instants = [max(some, key=held.__getitem__) for some in ranges]
+    schedule = layout.schedule or ()
+    shown = range(len(schedule)) if instants is None else instants
+    names = [schedule[t] if t < len(schedule) else None for t in shown]
+    totals = {space.color: space.total_bytes for space in memory.statement.spaces}
+    totals[DEFAULT_SPACE] = memory.statement.total_bytes
+    listed, folded, least = _temporaries(layout, peak)
+    return {
+        "color": color,
+        "name": space_name(color, memory.backend),
+        "length": len(held),
+        "instants": None if instants is None else differences(instants),
+        "schedule": strings.numbers(names),
+        "peak": {"bytes": peak.total_bytes, "position": peak.position},
+        "total_bytes": totals.get(color),
+        "changes": [
+            [_ROLE_NUMBERS[role], *_role_changes(series, role, instants)] for role in series.changes
+        ],
+        "values": _value_columns(analysis, peak, layout, listed, strings),
+        "folded": _folded(folded, shown),
+        "least_bytes": least,
+        "allocations": [
+            [allocation.index, allocation.size, allocation.category]
+            for allocation in layout.allocations
+            if allocation.color == color and allocation.category == "temp"
+        ],
+    }
+
+
+def _role_changes(
+    series: RoleSeries, role: str, instants: Sequence[int] | None
+) -> tuple[list[int], list[int]]:
+    """Return the places at which the bytes of a role change, as differences, and the changes."""
+    changes: Mapping[int, int] = series.changes[role]
+    if instants is not None:
+        whole = series.series(role)
+        sizes = [0, *(whole[instant] for instant in instants)]
+        steps = (after - before for before, after in pairwise(sizes))
+        changes = {place: step for place, step in enumerate(steps) if step}
+    return differences(changes), list(changes.values())
+
+
+def _temporaries(
+    layout: MemoryLayout, peak: PeakMemory
+) -> tuple[list[Occupant], list[Occupant], int]:
+    """Return the temporaries that are not alive at the peak, and the least bytes of listed ones.
+
+    The first are listed, the second folded.
+    """
+    alive = {(value.value, value.allocation) for value in peak.live if value.category == "temp"}
+    others = []
+    for occupant in layout.occupants(peak.color, is_temp=True):
+        value = layout.values[occupant.key]
+        if (value.name, value.allocation) not in alive:
+            others.append(occupant)
+    least = peak.total_bytes // LEAST_SHARE
+    large = [occupant for occupant in others if occupant.size >= max(1, least)]
+    large.sort(key=lambda occupant: (-occupant.size, occupant.start, occupant.key))
+    if len(large) > MOST_VALUES:
+        least = large[MOST_VALUES - 1].size + 1
+    chosen = {occupant.key for occupant in large[:MOST_VALUES]}
+    folded = [occupant for occupant in others if occupant.key not in chosen]
+    return large[:MOST_VALUES], folded, least
+
+
+def _folded(folded: Sequence[Occupant], shown: Sequence[int]) -> Mapping[str, object] | None:
+    """Return the number of folded values over the stored instants, as changes."""
+    if not folded:
+        return None
+    changes: Counter[int] = Counter()
+    for occupant in folded:
+        changes[bisect_left(shown, occupant.start)] += 1
+        changes[bisect_left(shown, occupant.end + 1)] -= 1
+    places = sorted(place for place, change in changes.items() if change)
+    return {
+        "count": len(folded),
+        "places": differences(places),
+        "changes": [changes[place] for place in places],
+    }
+
+
+def _value_columns(
+    analysis: ModuleDump,
+    peak: PeakMemory,
+    layout: MemoryLayout,
+    listed: Sequence[Occupant],
+    strings: Strings,
+) -> Mapping[str, Sequence[object]]:
+    """Return the values alive at the peak and listed temporaries, as columns."""
+    rows = [
+        (v.value, v.size_bytes, v.offset, v.allocation, v.start, v.end, v.category, v.shape)
+        for v in sorted(peak.live, key=lambda value: -value.size_bytes)
+    ]
+    for occupant in listed:
+        value = layout.values[occupant.key]
+        place = (value.name, value.size, value.offset, value.allocation)
+        rows.append((*place, occupant.start, occupant.end, "temp", value.shape_text))
+    columns = list(zip(*rows, strict=True)) or [()] * _CELLS
+    names, sizes, offsets, allocations, starts, ends, categories, shapes = columns
+    roles = memory_roles(analysis)
+    assert roles is not None
+    known = {
+        "name": strings.numbers(names),
+        "size": sizes,
+        "offset": offsets,
+        "allocation": allocations,
+        "start": starts,
+        "end": ends,
+        "category": strings.numbers(categories),
+        "shape": strings.numbers(shapes),
+    }
+    found = [roles.of_value(*value) for value in zip(names, allocations, strict=True)]
+    described = described_values(analysis, names)
+    return {
+        **known,
+        "role": [_ROLE_NUMBERS[role.role] for role in found],
+        "basis": strings.numbers(role.basis for role in found),
+        **{
+            key: strings.numbers(getattr(one, key) for one in described)
+            for key in ("opcode", "source", "op_name", "argument", "stack")
+        },
+    }
+
+
+def _alive(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
+    """Return the name of the view whose data the view What is alive shows."""
+    del strings
+    return {"values_of": "memory"} if has_schedule(subject.analysis) else None
+
+
+# ---- changes between two compiles ----------------------------------------------------------------
+
+_MOST_STORED = 1500
+"""Instants of a schedule that are stored; each is the largest of its neighbours."""
+
+MOST_GROUPS = 800
+"""Groups of values that are stored of both sides; the others are summed."""
+
+MOST_COMPARED = 600_000
+"""Characters of the lines side by side."""
+
+LONGEST_LINE = 1500
+"""Characters of one line."""
+
+_METADATA = re.compile(r', metadata=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\})*\}')
+"""Metadata of an instruction, with strings and one level of braces."""
+
+
+def _diff(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
+    """Return both schedules, groups at both peaks, and lines side by side; None outside a diff.
+
+    Of a snapshot only the groups at the peak are known; its figures are in the JSON object.
+    """
+    base, head, found = subject.base, subject.analysis, subject.diff
+    if found is None:
+        return None
+    is_whole = base is not None and has_texts(head)
+    spaces: list[Mapping[str, object]] = []
+    if base is not None and is_whole:
+        spaces = _spaces(base, head, strings)
+    return {
+        "note": _snapshot_note(base is not None, has_texts(head)),
+        "section": _section(found),
+        "spaces": spaces,
+        "groups": {
+            by: _groups(base, head, by, strings)
+            if base is not None and is_whole
+            else _kept_groups(found, by, strings)
+            for by in ("op", "source")
+        },
+        "computations": _computations(subject),
+        "computation_count": len(subject.computations),
+    }
+
+
+def _snapshot_note(*has_sides: bool) -> str:
+    """Return what is not known because a side is a snapshot; empty for two dumps."""
+    if all(has_sides):
+        return ""
+    sides = [
+        side for side, has_side in zip(("base", "head"), has_sides, strict=True) if not has_side
+    ]
+    which = f"The {sides[0]} is a snapshot" if len(sides) == 1 else "Both sides are snapshots"
+    return (
+        f"{which} with figures and the values at the peak. Memory over the schedule and programs "
+        "side by side need the dumps: hlo-lens diff BASE_DIR HEAD_DIR."
+    )
+
+
+def _section(diff: ModuleDiff) -> Mapping[str, object]:
+    """Return the text of the diff but for the memory, which the head of the page has."""
+    whole = module_section(diff)
+    facts = tuple(one for one in whole.facts if one[0] != "memory")
+    return section_object(replace(whole, facts=facts), _ROWS)
+
+
+def has_texts(analysis: ModuleDump) -> bool:
+    """Return whether texts of a module are known, not only its snapshot."""
+    return bool(analysis.files) or analysis.has_hlo
+
+
+def _spaces(base: ModuleDump, head: ModuleDump, strings: Strings) -> list[Mapping[str, object]]:
+    """Return the bytes held over both schedules, for each memory space with any."""
+    memories = memory_results(base), memory_results(head)
+    if memories[0] is None or memories[1] is None:
+        return []
+    colors = sorted({*memories[0].layout.colors, *memories[1].layout.colors})
+    found: list[Mapping[str, object]] = []
+    for color in colors:
+        sides = [_side(one.layout, color, strings) for one in memories if one]
+        if any(side is not None and side["largest"] for side in sides):
+            name = space_name(color, memories[1].backend)
+            found.append({"color": color, "name": name, "base": sides[0], "head": sides[1]})
+    return found
+
+
+def _side(layout: MemoryLayout, color: int, strings: Strings) -> dict[str, object] | None:
+    """Return the largest instants of a schedule; None where live ranges are not known."""
+    held, schedule = layout.held_series(color), layout.schedule
+    if held is None or schedule is None:
+        return None
+    step = -(-len(held) // _MOST_STORED)
+    ranges = (range(k, min(k + step, len(held))) for k in range(0, len(held), step))
+    instants = [max(one, key=held.__getitem__) for one in ranges]
+    last = len(schedule)
+    return {
+        "length": len(held),
+        "largest": max(held),
+        "instants": differences(instants),
+        "held": [held[k] for k in instants],
+        "schedule": strings.numbers(schedule[k] if k < last else None for k in instants),
+    }
+
+
+def _groups(
+    base: ModuleDump, head: ModuleDump, by: str, strings: Strings
+) -> Mapping[str, object] | None:
+    """Return label, bytes before and bytes after of each group of values at the peaks."""
+    sides = [peak_by(one, by) for one in (base, head)]
+    if sides[0] is None or sides[1] is None:
+        return None
+    mine, yours = ({group[0]: group[1] for group in side.groups} for side in sides if side)
+    return _listed_groups(mine, yours, strings)
+
+
+def _kept_groups(diff: ModuleDiff, by: str, strings: Strings) -> Mapping[str, object] | None:
+    """Return the same of the values at the peak that snapshots keep."""
+    sides = (diff.base, diff.head)
+    peaks = [next((p for p in one.peaks if p.color == DEFAULT_SPACE), None) for one in sides]
+    if peaks[0] is None or peaks[1] is None:
+        return None
+    if not (peaks[0].is_peak and peaks[1].is_peak):
+        return None
+    mine, yours = (_kept_bytes(one, by) for one in peaks if one is not None)
+    return _listed_groups(mine, yours, strings)
+
+
+def _kept_bytes(peak: SpacePeak, by: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in peak.groups:
+        name = (one.op_name if by == "op" else one.source) or nameless_group(one.category)
+        label = PARAMETERS if one.category == "argument" else name
+        found[label] = found.get(label, 0) + one.size_bytes
+    return found
+
+
+def _listed_groups(
+    mine: Mapping[str, int], yours: Mapping[str, int], strings: Strings
+) -> Mapping[str, object]:
+    """Return the largest groups of both sides, and the sums of the others."""
+    labels = sorted(
+        {*mine, *yours}, key=lambda one: (-max(mine.get(one, 0), yours.get(one, 0)), one)
+    )
+    listed, others = labels[:MOST_GROUPS], labels[MOST_GROUPS:]
+    return {
+        "label": strings.numbers(listed),
+        "base": [mine.get(one, 0) for one in listed],
+        "head": [yours.get(one, 0) for one in listed],
+        "others": len(others),
+        "others_base": sum(mine.get(one, 0) for one in others),
+        "others_head": sum(yours.get(one, 0) for one in others),
+    }
+
+
+def _computations(subject: Subject) -> list[Mapping[str, object]]:
+    """Return the lines of computations with edits, as far as the limit allows."""
+    base = subject.base
+    if base is None or not base.has_hlo or not subject.analysis.has_hlo:
+        return []
+    modules = hlo_text(base), hlo_text(subject.analysis)
+    left = MOST_COMPARED
+    found: list[Mapping[str, object]] = []
+    for pair in subject.computations:
+        lines = [
+            (one.kind, one.base, None)
+            if one.kind == "left out"
+            else (one.kind, _line(modules[0], one.base), _line(modules[1], one.head))
+            for one in pair.lines
+        ]
+        left -= sum(len(str(text)) for line in lines for text in line[1:] if text)
+        if left < 0:
+            break
+        found.append({"base": printable(pair.base), "head": printable(pair.head), "lines": lines})
+    return found
+
+
+def _line(module: HloModule, row: int | None) -> str | None:
+    """Return the text of an instruction without its metadata, cut."""
+    if row is None:
+        return None
+    text = module.columns.text(row, NAME, END)
+    text = _METADATA.sub("", text, count=1)
+    cut = f" ... [{len(text) - LONGEST_LINE:,} more]" if len(text) > LONGEST_LINE else ""
+    return printable(text[:LONGEST_LINE]) + cut
+
+
+# ---- summary, your code, collectives, loops, sharding --------------------------------------------
+
+MOST_LEVELS = 500
+"""Levels of loops that are listed; the others are counted."""
+
+_MOST_NOTES = 20
+_MOST_DEVICES = 1024
+"""Devices of a mesh that are drawn with their ids."""
+
+_NO_AXIS = {"?": "unknown axis", "-": "no axis"}
+
+
+def _summary(subject: Subject, strings: Strings) -> Mapping[str, object]:
+    """Return the facts of the first page, and its tables where no view has their rows."""
+    del strings
+    section = summary_section(subject.analysis)
+    tables = () if has_schedule(subject.analysis) else section.tables
+    command = f"hlo-lens report {subject.command_tail} --full"
+    return section_object(replace(section, tables=tables), _ROWS, command=command)
+
+
+def _source(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
+    """Return the lines of the program with what they cost, and their text in the checkout."""
+    del strings
+    analysis = subject.analysis
+    if not analysis.has_hlo or not own_lines(analysis).lines:
+        return None
+    found = in_checkout(own_lines(analysis), hlo_text(analysis), Checkout.here())
+    known = {column.name: column for column in found.COLUMNS}
+    amounts = ("peak_bytes", "wire_bytes", "flops", "flops_share")
+    names = (*amounts, "times", "copies")
+    place = Column(
+        "source", Unit.NONE, "line of the program; a click on its bytes shows its values"
+    )
+    lines = sorted(found.lines, key=lambda one: (-(one.peak_bytes or 0), -(one.flops or 0)))
+    rows: list[Row] = [
+        (
+            *(getattr(one, name) or None for name in amounts),
+            *(count if (count or 0) > 1 else None for count in (one.times, one.copies)),
+            f"{one.source_file}:{one.source_line}",
+            ", ".join(one.findings) or None,
+            "[changed since the compile]" if one.is_changed else one.text,
+        )
+        for one in lines
+    ]
+    columns = (*(known[name] for name in names), place, known["findings"], known["text"])
+    shown = filled(columns, rows, [column.name for column in columns])
+    residuals = tuple(
+        (*(amount or None for amount in sums), None, None, None, label, None, None)
+        for label, sums in found.residuals.items()
+    )
+    table = Table(
+        name="source",
+        title="Lines of the program",
+        columns=columns,
+        read_rows=lambda: rows,
+        row_count=len(rows),
+        residual_rows=residuals,
+        totals=found.totals(),
+        shown=tuple(shown),
+    )
+    return {"table": table_object(table, _ALL)}
+
+
+def _collectives(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
+    """Return sums, instants and overlapping instructions; None without collectives."""
+    analysis = subject.analysis
+    if not analysis.has_hlo or not collectives(analysis).collectives:
+        return None
+    result, places = collectives(analysis), schedule_places(analysis)
+    memory = memory_results(analysis)
+    axes = collectives_by(result.collectives, "axis").groups
+    tables = (groups_table(analysis), groups_table(analysis, "axis"))
+    singles = collectives_table(result)
+    shown = tuple(name for name in singles.shown if name != "element_type")  # the sums have it
+    return {
+        "text": collectives_text(analysis),
+        "notes": [printable(note) for note in collectives_notes(result)],
+        "tables": [table_object(table, _ALL) for table in tables],
+        "singles": table_object(replace(singles, shown=shown), _ALL),
+        "lanes": [one.group for one in collectives_by(result.collectives).groups],
+        "axes": [
+            (one.group, _NO_AXIS.get(one.group, axis_text(one.group)), one.wire_bytes_per_run)
+            for one in axes
+        ],
+        "length": None if memory is None else memory.layout.length,
+        "start": [-1 if place.start is None else place.start for place in places],
+        "end": [-1 if place.end is None else place.end for place in places],
+        "work": [None if place.work is None else strings.numbers(place.work) for place in places],
+        "meshes": [_mesh_object(use.mesh, subject.topology) for use in result.meshes],
+    }
+
+
+def _mesh_object(mesh: Mesh, topology: Topology | None) -> Mapping[str, object]:
+    """Return axes and devices of a mesh, and the chips of the devices where they are known."""
+    devices = mesh.device_ids
+    is_drawn = len(devices) <= _MOST_DEVICES
+    chips = None
+    if topology is not None and is_drawn and all(k < len(topology.places) for k in devices):
+        chips = {
+            "name": topology.name,
+            "sizes": topology.sizes,
+            "wraps": topology.wraps,
+            "places": [topology.places[k] for k in devices],
+        }
+    return {
+        "axes": list(zip(mesh.axis_names, mesh.axis_sizes, strict=True)),
+        "devices": list(devices) if is_drawn else None,
+        "topology": chips,
+    }
+
+
+def _loops(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
+    """Return the tree of loops, equal ones of one level once; None without loops."""
+    del strings
+    analysis = subject.analysis
+    if not analysis.has_hlo or len(loops(analysis).levels) < 2:
+        return None
+    known = loops(analysis)
+    levels = _merged_levels(known.levels)
+    left = len(levels) - MOST_LEVELS
+    notes = [*islice(loop_notes(known), _MOST_NOTES)]
+    section = Section(
+        title="Loops",
+        drawing=tuple(tree_lines(replace(known, levels=tuple(levels[:MOST_LEVELS])))),
+        notes=(*([f"[{plural(left, 'other level')}]"] if left > 0 else []), *notes),
+    )
+    command = f"hlo-lens collectives {subject.command_tail} --by loop"
+    return section_object(section, _ROWS, command=command)
+
+
+def _merged_levels(levels: Sequence[LoopLevel]) -> list[LoopLevel]:
+    """Return levels with equal ones once, and their number in place of the name.
+
+    Levels of one parent are equal if they differ in names alone, and all that is inside them too.
+    Each is before those inside it; those inside are of the first of the equal ones.
+    """
+    first = levels[0].depth if levels else 0
+    starts = [k for k, level in enumerate(levels) if level.depth == first]
+    equal: dict[tuple[object, ...], list[Sequence[LoopLevel]]] = {}
+    for start, end in pairwise([*starts, len(levels)]):
+        key = tuple(map(_shape, levels[start:end]))
+        equal.setdefault(key, []).append(levels[start:end])
+    found: list[LoopLevel] = []
+    for parts in equal.values():
+        top, *inside = parts[0]
+        word = f"{len(parts)} x {'while' if top.kind == 'loop' else top.loop}"
+        found.append(top if len(parts) == 1 else replace(top, loop=word))
+        found.extend(_merged_levels(inside))
+    return found
+
+
+def _shape(level: LoopLevel) -> tuple[object, ...]:
+    """Return all of a level but its names."""
+    sent = tuple((one.kind, one.axis, one.wire_bytes_per_run) for one in level.collectives)
+    runs = level.kind, level.branch, level.trip_count, level.times, level.is_at_most
+    return (level.depth, *runs, level.instructions, level.source, sent)
+
+
+def _sharding(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
+    """Return facts, tables and drawings; None for a program of one device."""
+    del strings
+    results = sharding_results(subject.analysis)
+    if results is None or results.table.num_devices < 2 or not results.is_complete:
+        return None
+    (page,) = sharding_pages([subject.analysis])
+    section = page.sections[0]
+    drawn = drawings(subject.analysis)
+    return {
+        "section": section_object(replace(section, facts=section.facts[1:]), _ALL),
+        "drawing": drawn.numbers,
+        "drawings": drawn.drawings,
+    }
+
+
+# ---- program -------------------------------------------------------------------------------------
+
+MOST_INSTRUCTIONS = 2500
+"""Instructions that are listed."""
+
+MOST_CHARACTERS = 600_000
+"""Characters of their texts together."""
+
+LONGEST_TEXT = 1200
+"""Characters of one text; the number of further ones is stored."""
+
+MOST_EDGES = 16
+"""Operands, and users, that are listed of one instruction; the others are counted."""
+
+_MOST_OF_A_KIND = 1000
+
+
+def _program(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
+    """Return columns of instructions; None without HLO text."""
+    analysis = subject.analysis
+    if not analysis.has_hlo or not len(hlo_text(analysis).columns):
+        return None
+    rows = _rows(analysis)
+    module = hlo_text(analysis)
+    names = list(module.columns.names(rows))
+    owners = module.links.owners
+    texts = [_text(analysis, row) for row in rows]
+    operands = [_edges(analysis, strings, module.links.operands_of(row)) for row in rows]
+    users = [_edges(analysis, strings, users_of(module, row)) for row in rows]
+    return {
+        "count": len(module.columns),
+        "name": strings.numbers(names),
+        "opcode": strings.numbers(module.opcodes[row] for row in rows),
+        "shape": strings.numbers(printable(module.shape_texts[row]) for row in rows),
+        "computation": strings.numbers(module.computations[owners[row]].name for row in rows),
+        "text": [text for text, _ in texts],
+        "more": [more for _, more in texts],
+        "operands": [names for names, _ in operands],
+        "operand_count": [count for _, count in operands],
+        "users": [names for names, _ in users],
+        "user_count": [count for _, count in users],
+        "calls": {place: calls for place, row in enumerate(rows) if (calls := _calls(module, row))},
+        "callers": _callers(analysis, strings, {owners[row] for row in rows}),
+        **_origins(analysis, rows, strings),
+    }
+
+
+def _calls(module: HloModule, row: int) -> list[tuple[str, str]]:
+    """Return attribute and name of the computations that an instruction calls."""
+    names, found = module.computation_names, module.links.calls.of_row(row)[:MOST_EDGES]
+    return [(one.role, printable(names[one.place])) for one in found if one.place != NOTHING]
+
+
+def _callers(
+    analysis: ModuleDump, strings: Strings, places: Iterable[int]
+) -> Mapping[int, tuple[list[int], int]]:
+    """Return the callers of computations, by the number of the computation's name."""
+    module = hlo_text(analysis)
+    found = {}
+    for place in sorted(places):
+        rows = dict.fromkeys(call.row for call in module.links.calls.of_computation(place))
+        if rows:
+            name = strings.number(module.computation_names[place])
+            found[name] = _edges(analysis, strings, list(rows))
+    return found
+
+
+def _origins(
+    analysis: ModuleDump, rows: Sequence[int], strings: Strings
+) -> Mapping[str, list[int]]:
+    """Return source line, operation path and call stack of instructions."""
+    known = origins(analysis)
+    found = [known.of_row(row) for row in rows]
+    stacks = (" < ".join(stack_texts(known.stack(one))) or None for one in found)
+    return {
+        "source": strings.numbers(one.marked_source for one in found),
+        "op_name": strings.numbers(one.op_name for one in found),
+        "stack": strings.numbers(stacks),
+    }
+
+
+def _rows(analysis: ModuleDump) -> list[int]:
+    """Return the rows that are listed: those of the entry, then the others in text order."""
+    module = hlo_text(analysis)
+    names = dict.fromkeys(_names(analysis))
+    known = rows_of_names(module, set(names))
+    first = (known[name] for name in names if name in known)
+    wanted = dict.fromkeys(chain(first, range(len(module.columns))))
+    chosen, left = [], MOST_CHARACTERS
+    starts, ends = module.columns.column(NAME), module.columns.column(END)
+    for row in islice(wanted, MOST_INSTRUCTIONS):
+        left -= min(ends[row] - starts[row], LONGEST_TEXT)
+        if left < 0:
+            break
+        chosen.append(row)
+    return entry_first(module, chosen)
+
+
+def _names(analysis: ModuleDump) -> Iterator[str]:
+    """Yield the names of instructions that other views show, the important ones first."""
+    found = collectives(analysis).collectives[:_MOST_OF_A_KIND]
+    for one in found:
+        yield from filter(None, (one.name, one.started_by, one.ended_by))
+    yield from (level.loop for level in loops(analysis).levels[:_MOST_OF_A_KIND])
+    for place in schedule_places(analysis)[:_MOST_OF_A_KIND]:
+        yield from place.work or ()
+    memory = memory_results(analysis)
+    if memory is not None:
+        peak = peak_of(analysis, 0)
+        yield from () if peak is None else (one.value.partition("{")[0] for one in peak.live)
+        values = sorted(memory.layout.values, key=lambda one: -one.size)
+        yield from (one.instruction_name for one in values[:_MOST_OF_A_KIND])
+    yield from (str(row[0]) for row in islice(largest_instructions(analysis).rows(), 100))
+
+
+def _text(analysis: ModuleDump, row: int) -> tuple[str, int]:
+    """Return the text of an instruction, cut, and the number of characters that are left out."""
+    whole = hlo_text(analysis).columns.text(row, NAME, END)
+    return printable(whole[:LONGEST_TEXT]), max(0, len(whole) - LONGEST_TEXT)
+
+
+def _edges(analysis: ModuleDump, strings: Strings, rows: Sequence[int]) -> tuple[list[int], int]:
+    """Return the names of the first rows, and the number of all."""
+    known = [row for row in rows if row != NOTHING]
+    names = hlo_text(analysis).columns.names(known[:MOST_EDGES])
+    return strings.numbers(names), len(known)
+
+
+VIEWS = (
+    View("memory", _memory),
+    View("diff", _diff, ("diff", "check")),
+    View("alive", _alive),
+    View("source", _source),
+    View("summary", _summary),
+    View("collectives", _collectives),
+    View("loops", _loops),
+    View("sharding", _sharding),
+    View("program", _program),
+)
