@@ -37,11 +37,7 @@ from hlo_lens.hlo.module import (
     HloModule as HloModule,
 )
 from hlo_lens.hlo.module_reader import parse_hlo as parse_hlo
-from hlo_lens.hlo.query import (
-    def_use_graph as def_use_graph,
-    to_dot as to_dot,
-    to_graphml as to_graphml,
-)
+from hlo_lens.hlo.query import def_use_graph as def_use_graph
 from hlo_lens.load import load as load
 from hlo_lens.load.jax import from_compiled as from_compiled, from_lowered as from_lowered
 from hlo_lens.load.module import Dump as Dump, ModuleDump as ModuleDump

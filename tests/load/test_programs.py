@@ -188,8 +188,6 @@ def test_every_public_name_exists_and_has_a_docstring() -> None:
         "shardings",
         "signature",
         "report_on",
-        "to_dot",
-        "to_graphml",
     ],
 )
 def test_functions_for_notebooks_have_examples(name: str) -> None:
