@@ -211,7 +211,9 @@ class InstructionPlaces:
         text = match[1]
         if text not in self._names:
             name = self._string(text)
-            self._names[text] = None if not name or _is_numbered(name) else name
+            match = _NUMBERED.fullmatch(name)  # such as broadcast.13, which XLA made of an opcode
+            is_made = match and opcode_traits(match[1].replace("_", "-")).is_known
+            self._names[text] = None if not name or is_made else name
         return self._names[text]
 
     def _string(self, text: str) -> str:
@@ -250,12 +252,6 @@ class InstructionPlaces:
         return SourceLocation(file=file, line=line)
 
 
-def _is_numbered(op_name: str) -> bool:
-    """Return whether XLA made an operation path of an opcode and a number: ``broadcast.13``."""
-    match = _NUMBERED.fullmatch(op_name)
-    return match is not None and opcode_traits(match[1].replace("_", "-")).is_known
-
-
 def argument_names(module: HloModule) -> Mapping[int, str]:
     """Return the names of the entry's parameters that have one, by row.
 
@@ -287,9 +283,6 @@ _SLICES = ("/dynamic_slice", "/dynamic_update_slice")
 
 SCALAR = 16
 """Bytes of the largest value that may be the counter of a loop, or is as insignificant."""
-
-_CHAIN = 4
-"""Users followed, each the only one of the value before; no more than any search visits."""
 
 _Look: TypeAlias = "Callable[[Value], Origin]"
 
@@ -335,13 +328,7 @@ class Origins:
 
     def place(self, row: int) -> SourceLocation | None:
         """Return the place of the origin of an instruction."""
-        if not self._has_places:
-            return None
-        own = self.places.innermost(row)
-        if own is not None or self._is_argument(row):
-            return own
-        near = self._neighbour_place(Value(row))
-        return self.of_value(Value(row)).place if near is None else near
+        return self.of_row(row).place if self._has_places else None
 
     def of_value(self, value: Value) -> Origin:
         """Return the origin of the instruction that defines a value."""
@@ -372,7 +359,7 @@ class Origins:
 
     def _search(self, value: Value) -> Origin:
         near = self._nearest(value)
-        if self.is_enough(near) or not self._has_names:
+        if self.is_enough(near) or not self._has_metadata:
             return near
         around, argument = self._around(value, self._nearest)
         if near.basis is None and around.basis is None:
@@ -463,65 +450,18 @@ class Origins:
         return _STEPS if self._wasted < _BUDGET else _FEW
 
     @cached_property
-    def _has_names(self) -> bool:
-        return self._has_places or 'op_name="' in self._module.columns.source.text
-
-    @cached_property
     def _has_places(self) -> bool:
         return bool(self._module.stack_frames) or self.places.has_any
+
+    @cached_property
+    def _has_metadata(self) -> bool:
+        return self._has_places or 'op_name="' in self._module.columns.source.text
 
     def is_enough(self, origin: Origin) -> bool:
         """Return whether an origin has what the module's metadata have at most."""
         if origin.basis is Basis.ARGUMENT:
             return True
         return origin.place is not None or (not self._has_places and origin.op_name is not None)
-
-    # ---- neighbours, without a search ----------------------------------------------------------
-
-    def _neighbour_place(self, value: Value) -> SourceLocation | None:
-        """Return the place that a search finds first, where that is simply a neighbour's own.
-
-        Most values without a line of their own have an operand or a user with one: constants,
-        broadcasts, reshapes. None where that is not certain: then the search decides.
-        """
-        opcode = self._opcodes[value.row]
-        if opcode in self.steps.passing or not self._has_own_origin(value, None):
-            return None
-        if opcode not in SOURCELESS:
-            operands = self.steps.sources(value)
-            place = self.places.innermost(operands[0].row) if operands else None
-            if not operands or not self._has_own_origin(operands[0], place):
-                return None
-            if place is not None:
-                return None if self._is_line_of_loop(place) else place
-            if len(operands) > 1 or self._opcodes[operands[0].row] not in SOURCELESS:
-                return None
-        user = value
-        for _ in range(_CHAIN):
-            users = list(islice(self.steps.users(user), 2))
-            place = self.places.innermost(users[0].row) if users else None
-            if not users or not self._has_own_origin(users[0], place):
-                return None
-            if place is not None:
-                is_plain = not self._is_line_of_loop(place) or self.steps.size(value) <= SCALAR
-                return place if is_plain else None
-            if len(users) > 1:
-                return None
-            (user,) = users
-        return None
-
-    def _has_own_origin(self, value: Value, place: SourceLocation | None) -> bool:
-        """Return whether the origin of a value is certain to be that of its own metadata.
-
-        Args:
-            value: The value.
-            place: The own place of its instruction.
-        """
-        opcode = self._opcodes[value.row]
-        is_indirect = opcode in ("while", "parameter")
-        if is_indirect or (place is None and opcode_traits(opcode).is_runner):
-            return False
-        return self._stored_slice(value) is None
 
     # ---- one instruction -----------------------------------------------------------------------
 
@@ -659,13 +599,9 @@ class Origins:
         if self._opcodes[value.row] == "while":
             return _is_same_line(near.place, self._loop_place(value.row))
         if near.place is not None and (near.op_name or "").endswith(_SLICES):
-            return self._is_line_of_loop(near.place)
+            return (near.place.file, near.place.line) in self._loop_lines
         loop = self._loop_around(value.row)
         return loop is not None and _is_same_line(near.place, self._loop_place(loop))
-
-    def _is_line_of_loop(self, place: SourceLocation) -> bool:
-        """Return whether a place is on the line of any loop."""
-        return (place.file, place.line) in self._loop_lines
 
     @cached_property
     def _loop_lines(self) -> frozenset[tuple[str, int | None]]:
