@@ -63,45 +63,72 @@ def _worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 # ---- flags --------------------------------------------------------------------------------------
 
-_FORMATS = (
-    *("xla_dump_hlo_as_proto", "xla_dump_hlo_as_dot", "xla_dump_hlo_as_html"),
-    *("xla_dump_hlo_as_url", "xla_dump_hlo_as_riegeli", "xla_dump_hlo_snapshots"),
+_FORMATS = ("hlo_as_proto", "hlo_as_dot", "hlo_as_html", "hlo_as_url", "hlo_as_riegeli")
+_BOOLEANS = (
+    *(*_FORMATS, "hlo_snapshots", "hlo_as_text", "hlo_as_long_text", "buffer_assignment_analysis"),
+    *("compact_gte", "compress_protos", "disable_metadata", "enable_mlir_pretty_form"),
+    *("full_hlo_config", "fusion_visualization", "hlo_memory_schedule_info", "hlo_to_subfolder"),
+    *("hlo_unoptimized_snapshots", "include_timestamp", "large_constants"),
+    *("latency_hiding_schedule", "module_metadata"),
 )
-_BOOL_FLAGS = (
-    *_FORMATS,
-    *("xla_dump_hlo_as_text", "xla_dump_hlo_as_long_text", "xla_dump_buffer_assignment_analysis"),
-    *("xla_dump_compact_gte", "xla_dump_compress_protos", "xla_dump_disable_metadata"),
-    *("xla_dump_enable_mlir_pretty_form", "xla_dump_full_hlo_config"),
-    *("xla_dump_fusion_visualization", "xla_dump_hlo_memory_schedule_info"),
-    *("xla_dump_hlo_to_subfolder", "xla_dump_hlo_unoptimized_snapshots"),
-    *("xla_dump_include_timestamp", "xla_dump_large_constants"),
-    *("xla_dump_latency_hiding_schedule", "xla_dump_module_metadata"),
-)
-DUMP_FLAGS = (
-    *("xla_dump_to", "xla_dump_hlo_module_re", "xla_dump_hlo_pass_re", "xla_dump_hlo_pipeline_re"),
-    *("xla_dump_emitter_re", "xla_dump_max_hlo_modules"),
-    *_BOOL_FLAGS,
-)
+_OTHERS = ("to", "hlo_module_re", "hlo_pass_re", "hlo_pipeline_re", "emitter_re", "max_hlo_modules")
+_DUMP_FLAGS = tuple(f"xla_dump_{name}" for name in (*_OTHERS, *_BOOLEANS))
 """Flags of XLA on dumps, of all versions."""
 
-_LOSS_BY_FALSE = "xla_dump_buffer_assignment_analysis"
 _IF_MISSING = "remove it if the module you look for is missing"
-_LOSSES = {
-    _LOSS_BY_FALSE: (
-        "no live ranges are written, so the values alive at the peak are not known",
+_TRUE = r"(?:=(?i:true|1))?"
+_FALSE = r"=(?i:false|0)"
+_OF_ONE_FLAG = (
+    (
+        r"--xla_(?:tpu|jf|sc)_\w*(=.*)?",
+        *(ERROR, "{0} is a flag of libtpu, unknown to jaxlib", 'export LIBTPU_INIT_ARGS="{0}"'),
+    ),
+    (r"--xla_dump_to=?", ERROR, "--xla_dump_to without a folder", "write --xla_dump_to=DIR"),
+    (
+        "--xla_dump_to=~.*",
+        *(ERROR, "{0}: XLA does not expand ~ and makes a folder of that name"),
+        'write $HOME inside double quotes: "--xla_dump_to=$HOME/dump"',
+    ),
+    (
+        "--xla_dump_to=.*(,--|;).*",
+        *(ERROR, "{0}: what follows the comma became part of the folder's name"),
+        "separate flags by blanks",
+    ),
+    (
+        "--xla_dump_to=-",
+        NOTE,
+        "{0} prints the dump on standard output",
+        "hlo-lens reads such a log",
+    ),
+    ("--xla_dump_to=[^/].*", NOTE, "{0} is relative to where the program runs", ""),
+    (f"--xla_dump_hlo_as_text{_FALSE}", ERROR, "{0}: no text is written", "remove it"),
+    (
+        f"--xla_dump_buffer_assignment_analysis{_FALSE}",
+        *(
+            WARNING,
+            "{0}: no live ranges: the values alive at the peak are not known",
+        ),
         "remove it",
     ),
-    "xla_dump_disable_metadata": ("no source lines and no names of operations", "remove it"),
-    "xla_dump_hlo_module_re": ("only modules whose name matches are written", _IF_MISSING),
-    "xla_dump_max_hlo_modules": (
-        "XLA stops dumping after this number of modules, without a message",
+    (
+        f"--xla_dump_disable_metadata{_TRUE}",
+        *(WARNING, "{0}: no source lines and no names of operations", "remove it"),
+    ),
+    (
+        "--xla_dump_hlo_module_re=.*",
+        *(WARNING, "{0}: only modules whose name matches are written", _IF_MISSING),
+    ),
+    (
+        "--xla_dump_max_hlo_modules=.*",
+        *(WARNING, "{0}: XLA stops dumping after this number of modules, without a message"),
         _IF_MISSING,
     ),
-}
-"""Flags that cost data, the first one where it is false, with what is lost and what to do."""
-
-_TRUE = ("true", "1", "")
-_FALSE = ("false", "0")
+    (
+        rf"--xla_dump_(?:{'|'.join(_BOOLEANS)})(?!{_TRUE}$|{_FALSE}$)=.*",
+        *(ERROR, "{0}: neither true nor false", "write =true"),
+    ),
+)
+"""Forms of a flag, the first that matches counts: level, what is wrong, and what to do."""
 
 
 def check_flags(text: str | None) -> list[Finding]:
@@ -112,24 +139,36 @@ def check_flags(text: str | None) -> list[Finding]:
     """
     text = (text or "").strip()
     if not text:
-        return [
-            _note(
-                "XLA_FLAGS is not set here: a program started from here writes no dump",
-                'export XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text"',
-            )
-        ]
+        what = "XLA_FLAGS is not set here: a program started from here writes no dump"
+        remedy = 'export XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text"'
+        return [Finding(NOTE, what, remedy)]
     if not text.startswith("--"):
         return [_file_of_flags(text)]
-    pairs, findings = _split(text)
-    flags = dict(pairs)
-    for name, value in pairs:
-        findings += [*_name_or_value(name, value), *_target(name, value)]
-    findings += _contradictions(flags)
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return [Finding(ERROR, "XLA_FLAGS has a quote without an end", "close it")]
+    findings: list[Finding] = []
     values: dict[str, list[str]] = {}
-    for name, value in pairs:
-        values.setdefault(name, []).append(value)
+    last = ""
+    for word in words:
+        if word.startswith("--"):
+            name, _, value = word[2:].partition("=")
+            values.setdefault(name, []).append(value)
+            last = word
+            findings += _of_flag(word, name, value)
+        else:
+            before = f" after {last.partition('=')[0]}" if last else ""
+            remedy = f"write {last}={word}" if last and "=" not in last else "remove it"
+            if word.lstrip("-").startswith("xla_"):
+                remedy = f"write --{word.lstrip('-')}"
+            findings.append(
+                Finding(ERROR, f"{word}{before} is no flag; XLA ends the process", remedy)
+            )
+    flags = {name: some[-1] for name, some in values.items()}
+    findings += _contradictions(flags)
     findings += [
-        _warning(f"--{name} occurs {len(some)} times; the last one counts: {some[-1]}")
+        Finding(WARNING, f"--{name} occurs {len(some)} times; the last one counts: {some[-1]}")
         for name, some in values.items()
         if len(set(some)) > 1
     ]
@@ -141,112 +180,57 @@ def check_flags(text: str | None) -> list[Finding]:
 
 def _file_of_flags(text: str) -> Finding:
     """Return the finding on a text that XLA reads as the name of a file."""
-    if text.startswith(("'", '"')):
-        return _error(
-            "XLA_FLAGS begins with a quote, which XLA reads as the name of a file",
-            "let the shell remove the quotes: XLA_FLAGS='--a --b', not XLA_FLAGS=\"'--a --b'\"",
-        )
     word = text.split()[0]
+    if text.startswith(("'", '"')):
+        what = "XLA_FLAGS begins with a quote, which XLA reads as the name of a file"
+        remedy = "let the shell remove the quotes: XLA_FLAGS='--a --b', not XLA_FLAGS=\"'--a --b'\""
+        return Finding(ERROR, what, remedy)
     if word.lstrip("-").startswith("xla_"):
-        return _error(
-            f"{word} does not begin with two hyphens; XLA reads it as the name of a file",
-            f"write --{word.lstrip('-')}",
-        )
-    return _note(
-        f"XLA_FLAGS names a file of flags, {word}, which was not checked",
-        "set XLA_FLAGS to its content and run hlo-lens doctor to check it",
-    )
+        what = f"{word} does not begin with two hyphens; XLA reads it as the name of a file"
+        return Finding(ERROR, what, f"write --{word.lstrip('-')}")
+    what = f"XLA_FLAGS names a file of flags, {word}, which was not checked"
+    return Finding(NOTE, what, "set XLA_FLAGS to its content and run hlo-lens doctor to check it")
 
 
-def _split(text: str) -> tuple[list[tuple[str, str]], list[Finding]]:
-    """Return the flags as name and value, and findings on words that are no flags."""
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        return [], [_error("XLA_FLAGS has a quote without an end", "close it")]
-    flags: list[tuple[str, str]] = []
-    findings: list[Finding] = []
-    for word in words:
-        if word.startswith("--"):
-            name, _, value = word[2:].partition("=")
-            flags.append((name, value))
-            continue
-        before = f" after --{flags[-1][0]}" if flags else ""
-        remedy = f"write --{flags[-1][0]}={word}" if flags and not flags[-1][1] else "remove it"
-        if word.lstrip("-").startswith("xla_"):
-            remedy = f"write --{word.lstrip('-')}"
-        findings.append(_error(f"{word}{before} is no flag; XLA ends the process", remedy))
-    return flags, findings
-
-
-def _name_or_value(name: str, value: str) -> list[Finding]:
-    """Return the finding on a flag that XLA does not take, or that not all versions take."""
-    if name.startswith(("xla_tpu_", "xla_jf_", "xla_sc_")):
-        remedy = f'export LIBTPU_INIT_ARGS="--{name}={value}"'
-        return [_error(f"--{name} is a flag of libtpu, unknown to jaxlib", remedy)]
-    if name not in DUMP_FLAGS:
+def _of_flag(word: str, name: str, value: str) -> Iterator[Finding]:
+    """Yield what is wrong with one flag."""
+    for pattern, level, what, remedy in _OF_ONE_FLAG:
+        if re.fullmatch(pattern, word):
+            yield Finding(level, what.format(word), remedy.format(word))
+            return
+    if name not in _DUMP_FLAGS:
         is_on_dumps = "dump" in name and not name.startswith("xla_gpu_")
-        near = difflib.get_close_matches(name, DUMP_FLAGS, n=1, cutoff=0.6 if is_on_dumps else 0.9)
-        remedy = f"write --{near[0]}" if near else "remove it"
+        near = difflib.get_close_matches(name, _DUMP_FLAGS, n=1, cutoff=0.6 if is_on_dumps else 0.9)
         ends = "; an unknown flag ends the process" if is_on_dumps else ""
-        is_wrong = is_on_dumps or near
-        return [_error(f"--{name} is no flag of XLA{ends}", remedy)] if is_wrong else []
-    if name in _BOOL_FLAGS and value.lower() not in (*_TRUE, *_FALSE):
-        return [_error(f"--{name}={value}: neither true nor false", f"write --{name}=true")]
-    if name.endswith("_re"):
+        if is_on_dumps or near:
+            remedy = f"write --{near[0]}" if near else "remove it"
+            yield Finding(ERROR, f"--{name} is no flag of XLA{ends}", remedy)
+    elif name.endswith("_re"):
         try:
             re.compile(value)
         except re.error as error:
-            what = f"--{name}={value} is no regular expression ({error}): XLA matches nothing"
-            return [_error(what, f"write --{name}=.* for everything")]
-    return []
-
-
-def _target(name: str, value: str) -> list[Finding]:
-    """Return the finding on the folder of ``--xla_dump_to``."""
-    if name != "xla_dump_to" or (value.startswith("/") and not (",--" in value or ";" in value)):
-        return []
-    if not value:
-        return [_error("--xla_dump_to without a folder", "write --xla_dump_to=DIR")]
-    if value.startswith("~"):
-        what = f"--xla_dump_to={value}: XLA does not expand ~ and makes a folder of that name"
-        return [_error(what, 'write $HOME inside double quotes: "--xla_dump_to=$HOME/dump"')]
-    if ",--" in value or ";" in value:
-        what = f"--xla_dump_to={value}: what follows the comma became part of the folder's name"
-        return [_error(what, "separate flags by blanks")]
-    if value == "-":
-        what = "--xla_dump_to=- prints the dump on standard output"
-        return [_note(what, "hlo-lens reads such a log")]
-    return [_note(f"--xla_dump_to={value} is relative to where the program runs")]
+            what = f"{word} is no regular expression ({error}): XLA matches nothing"
+            yield Finding(ERROR, what, f"write --{name}=.* for everything")
 
 
 def _contradictions(flags: Mapping[str, str]) -> Iterator[Finding]:
     """Yield findings on flags together; the last one of each name counts."""
-
-    def is_true(name: str) -> bool:
-        return name in flags and flags[name].lower() in _TRUE
-
-    dumping = [name for name in flags if name in DUMP_FLAGS]
+    asked = {name for name, value in flags.items() if value.lower() in ("", "true", "1")}
+    dumping = [name for name in flags if name in _DUMP_FLAGS]
     if not dumping:
-        yield _note("no flag asks for a dump", "add --xla_dump_to=DIR --xla_dump_hlo_as_text")
+        remedy = "add --xla_dump_to=DIR --xla_dump_hlo_as_text"
+        yield Finding(NOTE, "no flag asks for a dump", remedy)
     elif "xla_dump_to" not in flags:
-        if is_true("xla_dump_hlo_as_text"):
-            yield _warning(
-                "--xla_dump_hlo_as_text without --xla_dump_to prints the dump on standard output",
-                "add --xla_dump_to=DIR",
-            )
-        else:
-            what = f"--{dumping[0]} without --xla_dump_to writes nothing"
-            yield _error(what, "add --xla_dump_to=DIR")
-    others = [name for name in _FORMATS if is_true(name)]
-    if others and not is_true("xla_dump_hlo_as_text"):
-        what = f"--{others[0]} without --xla_dump_hlo_as_text: XLA then writes no text"
-        yield _error(what, "add --xla_dump_hlo_as_text")
-    elif flags.get("xla_dump_hlo_as_text", "").lower() in _FALSE:
-        yield _error("--xla_dump_hlo_as_text=false: no text is written", "remove it")
-    for name, (what, remedy) in _LOSSES.items():
-        if name in flags and (flags[name].lower() in _FALSE) == (name == _LOSS_BY_FALSE):
-            yield _warning(f"--{name}={flags[name]}: {what}", remedy)
+        level, what = ERROR, f"--{dumping[0]} without --xla_dump_to writes nothing"
+        if "xla_dump_hlo_as_text" in asked:
+            level = WARNING
+            what = "--xla_dump_hlo_as_text without --xla_dump_to prints the dump on standard output"
+        yield Finding(level, what, "add --xla_dump_to=DIR")
+    formats = (f"xla_dump_{name}" for name in (*_FORMATS, "hlo_snapshots"))
+    other = next((name for name in formats if name in asked), None)
+    if other and "xla_dump_hlo_as_text" not in asked:
+        what = f"--{other} without --xla_dump_hlo_as_text: XLA then writes no text"
+        yield Finding(ERROR, what, "add --xla_dump_hlo_as_text")
 
 
 def check_debug_options(text: str) -> list[Finding]:
