@@ -1,8 +1,8 @@
 """Files in zip and tar archives, the latter also compressed; nothing is written to disk.
 
 Members of a zip, or of a tar that is not compressed, are read in place on first access. A
-compressed tar can only be read in order: its dumps are kept in memory up to `MOST_KEPT` bytes; the
-rest is unpacked again on access.
+compressed tar can only be read in order: its dumps are kept in memory, those beyond `MOST_KEPT`
+bytes compressed.
 
 An archive in a folder is read as a folder of its name; archives in archives are not opened.
 
@@ -12,6 +12,7 @@ archives that unpack to more than `check_growth` allows. Links inside the archiv
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import posixpath
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import SkippedCounter
 
 MOST_KEPT = 1 << 30
-"""Most bytes of the dumps in compressed tars that are kept in memory."""
+"""Most bytes of the dumps in compressed tars that are kept in memory as they are."""
 
 _MOST_MEMBERS = 2_000_000
 _MOST_HEADER = 1 << 20
@@ -235,24 +236,6 @@ class _Range(_Reader):
         return data
 
 
-@dataclass(frozen=True, slots=True)
-class StreamedMember:
-    """A file in a compressed tar that is unpacked again on each access."""
-
-    path: str
-    folder: str
-    archive: StoredFile
-    number: int
-
-    def open(self) -> BinaryIO:
-        """Return its bytes."""
-        with _Stream(self.archive) as stream, _streamed(stream) as tar:
-            for number, (_, opened) in enumerate(_members(stream, tar)):
-                if number == self.number:
-                    return io.BytesIO(b"" if opened is None else opened.read())
-        raise OSError(f"{self.path}: not found when read again")
-
-
 class _Stream(io.RawIOBase):
     """A compressed file as an unpacked stream; the length of a member's header is bounded."""
 
@@ -276,26 +259,6 @@ class _Stream(io.RawIOBase):
         return data
 
 
-def _streamed(stream: _Stream) -> tarfile.TarFile:
-    return tarfile.open(fileobj=stream, mode="r|")
-
-
-def _members(
-    stream: _Stream, tar: tarfile.TarFile
-) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
-    """Yield the members of a stream; the bytes of regular files must be read before the next."""
-    while True:
-        stream.allowed = _MOST_HEADER
-        member = tar.next()
-        stream.allowed = None
-        if member is None:
-            return
-        opened = tar.extractfile(member) if member.isreg() else None
-        yield member, opened
-        while opened is not None and opened.read(CHUNK):
-            pass
-
-
 def _tar_files(file: StoredFile, skipped: SkippedCounter, kept: Kept) -> Iterator[StoredFile]:
     if isinstance(file, DiskFile):
         with file.open() as opened:
@@ -307,29 +270,34 @@ def _tar_files(file: StoredFile, skipped: SkippedCounter, kept: Kept) -> Iterato
                         place = _place(file.path, name)
                         yield TarMember(*place, file.path, member.offset_data, member.size)
             return
-    with _Stream(file) as stream, _streamed(stream) as tar:
-        yield from _kept_files(file, stream, tar, skipped, kept)
+    with _Stream(file) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+        while (header := _next_header(stream, tar)) is not None:
+            name = _regular(file.path, header, skipped)
+            content = None if name is None else tar.extractfile(header)
+            if name is not None and content is not None:
+                yield _kept_file(file, name, content, kept)
+                while content.read(CHUNK):
+                    pass
 
 
-def _kept_files(
-    file: StoredFile, stream: _Stream, tar: tarfile.TarFile, skipped: SkippedCounter, kept: Kept
-) -> Iterator[StoredFile]:
-    """Yield the files of a compressed tar: dumps with their bytes, others with their kind."""
-    for number, (member, opened) in enumerate(_members(stream, tar)):
-        name = _regular(file.path, member, skipped)
-        if name is None or opened is None:
-            continue
-        place = _place(file.path, name)
-        head = opened.read(CHUNK)
-        kind = head_kind(MemoryFile(*place, head))
-        if part_of(kind) is None:
-            is_kept = name.endswith(_SMALL)
-            yield MemoryFile(*place, data=head if is_kept else b"", kind=kind)
-        elif kept.size + member.size > MOST_KEPT and isinstance(file, DiskFile):
-            yield StreamedMember(*place, file, number)
-        else:
-            kept.size += member.size
-            yield MemoryFile(*place, head + opened.read())
+def _next_header(stream: _Stream, tar: tarfile.TarFile) -> tarfile.TarInfo | None:
+    stream.allowed = _MOST_HEADER
+    header = tar.next()
+    stream.allowed = None
+    return header
+
+
+def _kept_file(file: StoredFile, name: str, opened: IO[bytes], kept: Kept) -> StoredFile:
+    """Return a file of a compressed tar: a dump with its bytes, another with its kind."""
+    place, head = _place(file.path, name), opened.read(CHUNK)
+    kind = head_kind(MemoryFile(*place, head))
+    if part_of(kind) is None:
+        return MemoryFile(*place, data=head if name.endswith(_SMALL) else b"", kind=kind)
+    data = head + opened.read()
+    if kept.size + len(data) > MOST_KEPT:
+        data = gzip.compress(data, 1)  # which readers unpack
+    kept.size += len(data)
+    return MemoryFile(*place, data)
 
 
 def _regular(archive: str, member: tarfile.TarInfo, skipped: SkippedCounter) -> str | None:

@@ -114,7 +114,7 @@ def test_single_file_may_be_compressed_in_any_way(
     assert len(load(tmp_path / "b.txt").modules) == 2
 
 
-def test_dumps_beyond_the_memory_limit_are_unpacked_again(
+def test_dumps_beyond_the_memory_limit_are_kept_compressed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive_module, "MOST_KEPT", 200)

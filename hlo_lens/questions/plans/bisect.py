@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.load.devices import CPU, parse_target
 from hlo_lens.load.files import read_source
 from hlo_lens.load.programs import modules_of
+from hlo_lens.program.summary import assumed_target
 from hlo_lens.questions.check import check
 from hlo_lens.questions.check.checked import compare
 from hlo_lens.questions.check.rules import short_rule
@@ -436,7 +437,7 @@ def _source(
     assert source is not None  # it has a program
     if source.obstacle:
         raise UsageError(f"{whole[0].title} cannot be compiled again: {source.obstacle}")
-    own = parse_target(target) if target else source.target
+    own = parse_target(target) if target else assumed_target(whole[0])
     if own is None:
         raise UsageError("the dump does not name its device: name one with --target")
     return source, own
