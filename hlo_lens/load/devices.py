@@ -189,6 +189,12 @@ def usual_gpu(architecture: str) -> Target | None:
     return None if name is None else replace(parse_target(name), memory_bytes=None)
 
 
+def usual_tpu(devices: int) -> Target | None:
+    """Return the smallest slice of v5e with some devices, whose memory is not known to be meant."""
+    slices = (one for one in all_slices("v5e:*") if (device_count(one) or 0) >= devices)
+    return next((replace(one, memory_bytes=None) for one in slices), None)
+
+
 def _gpu_specs() -> Traversable:
     from importlib import resources  # slow to import, and most commands name no GPU
 

@@ -35,6 +35,7 @@ from hlo_lens.load.devices import (
     topology_arguments,
     tpu_target,
     usual_gpu,
+    usual_tpu,
 )
 from hlo_lens.load.fact import fact
 from hlo_lens.load.files import STDIN, read_source
@@ -367,9 +368,13 @@ def _pjrt_target(dump: ModuleDump) -> Target | None:
 
 
 def assumed_target(dump: ModuleDump) -> Target | None:
-    """Return the target that a dump names, else the usual GPU of its architecture."""
-    is_gpu = backend_of_dump(dump) == "gpu"
-    return own_target(dump) or (usual_gpu(target_text(dump) or "") if is_gpu else None)
+    """Return the target that a dump names, else the usual GPU of its architecture, or v5e."""
+    named, backend, module = own_target(dump), backend_of_dump(dump), dump.hlo or dump.before
+    if named is None and backend == "gpu":
+        return usual_gpu(target_text(dump) or "")
+    if named is None and backend == "tpu" and module is not None:
+        return usual_tpu(module.num_partitions * module.replica_count)
+    return named
 
 
 _DEVICE_KIND = re.compile(r"TFRT TPU ?(v?\d\w*(?: lite)?)")

@@ -22,6 +22,7 @@ from hlo_lens.load.devices import (
     topology_of,
     tpu_target,
     usual_gpu,
+    usual_tpu,
 )
 from hlo_lens.load.module import already_read
 from hlo_lens.text.dump_kinds import DumpKind
@@ -88,6 +89,13 @@ def test_the_usual_gpu_of_an_architecture_has_no_known_memory() -> None:
     assert usual is not None
     assert (usual.name, usual.memory_bytes) == ("h100_sxm", None)
     assert usual_gpu("sm_1.0") is None
+
+
+@pytest.mark.parametrize(("devices", "name"), [(1, "v5e:1x1"), (3, "v5e:2x2"), (8, "v5e:2x4")])
+def test_the_usual_tpu_has_enough_devices(devices: int, name: str) -> None:
+    usual = usual_tpu(devices)
+    assert usual is not None
+    assert (usual.name, usual.memory_bytes) == (name, None)
 
 
 def test_two_slices_are_counted() -> None:

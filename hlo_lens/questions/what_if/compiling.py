@@ -383,7 +383,9 @@ def needed_memory(made: Compilation) -> tuple[tuple[tuple[str, str], ...], int |
 
 
 _OPTION = re.compile(r"(?m)^\s*(xla_\w+|\w*tpu_\w+): (\S.*)$")
-_UNIMPORTANT = re.compile(r"xla_dump_|xla_force_host|xla_gpu_cuda_data_dir|.*(?:cache|_dir|path)")
+_UNIMPORTANT = re.compile(
+    r"xla_dump_|xla_detailed_logging|xla_force_host|xla_gpu_cuda_data_dir|.*(?:cache|_dir|path)"
+)
 OPTION_TEXTS = ("debug_options", "tpu_comp_env.txt")
 """Texts of a dump that print options of XLA."""
 

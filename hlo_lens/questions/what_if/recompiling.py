@@ -372,7 +372,8 @@ def base_of(dump: ModuleDump, targets: Sequence[str] = ()) -> Base:
         return replace(base, target=named, notes=(note,))
     assumed = assumed_target(dump)
     if assumed is not None:
-        note = f"the dump names {target_text(dump)} and no GPU; compiled for {assumed.name}"
+        known = f", only {target_text(dump)}" if backend == "gpu" else ""
+        note = f"the dump does not name its device{known}; compiled for {assumed.name}"
         return replace(base, target=assumed, notes=(note,))
     what = backend or "backend and device"
     text = f"the dump does not name its device ({what}): name one with --target"
