@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from hlo_lens.cli.completion import complete_module
 from hlo_lens.cli.output import Output, option_group, progress_bar
 from hlo_lens.text.errors import (
     HloLensError,
@@ -233,7 +232,6 @@ module_option = click.option(
     "pattern",
     metavar="REGEX",
     callback=regular_expression,
-    shell_complete=complete_module,
     help="Only modules whose name matches this expression; FOLDER/NAME is one of a subfolder.",
 )
 """The option that selects modules; the command gets it as ``pattern``."""

@@ -14,8 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from hlo_lens.pytest_plugin.budgets import Session
-    from hlo_lens.pytest_plugin.compiling import Compiling
+    from hlo_lens.pytest_plugin.budgets import Compiling, Session
     from hlo_lens.testing import (
         assert_collectives as assert_collectives,
         assert_donated as assert_donated,
@@ -161,7 +160,7 @@ def hlo(request: pytest.FixtureRequest) -> Compiling:
     Arguments may be abstract. If the test fails, the dumps are kept and the failure names their
     folder.
     """
-    from hlo_lens.pytest_plugin.compiling import Compiling
+    from hlo_lens.pytest_plugin.budgets import Compiling
 
     compiling = Compiling()
     request.node.stash.setdefault(KEPT, []).append(compiling)
@@ -175,7 +174,7 @@ def pytest_runtest_makereport(
     """Keep the dumps of a failed test; name their folder in the failure."""
     report = yield
     if report.when == "call" and report.failed and KEPT in item.stash:
-        from hlo_lens.pytest_plugin.compiling import keep
+        from hlo_lens.pytest_plugin.budgets import keep
 
         compiled = item.stash[KEPT]
         folder = item.config.rootpath / str(item.config.getoption("--hlo-lens-keep"))

@@ -14,7 +14,7 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 import hlo_lens
-from hlo_lens.cli import GROUPS, commands, completion as names, exit_codes, main
+from hlo_lens.cli import GROUPS, commands, exit_codes, main
 from hlo_lens.text.errors import (
     BrokenInstallError,
     DumpSyntaxError,
@@ -23,12 +23,10 @@ from hlo_lens.text.errors import (
     UnreadableError,
     UsageError,
 )
-from tests.corpus import SAMPLES
 from tests.docs.documents import TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 
 HEAVY = ("pandas", "networkx", "lark", "jax", "rich")
@@ -176,7 +174,6 @@ def test_a_section_named_in_lower_case_is_a_topic(name: str) -> None:
     code, out, _ = _run("help", name)
     assert (code, out.startswith(f"## {name}\n\n")) == (0, True)
     assert re.findall("^## ([^#].*)", out, re.MULTILINE) == [name]
-    assert completed("help", name) == [name]
 
 
 def test_help_of_a_code_is_its_rule() -> None:
@@ -227,53 +224,7 @@ def test_help_of_a_command_ends_with_its_topic(command: str) -> None:
     assert _run(command, "--help")[1].endswith(f"\n  Topic: hlo-lens help {command}\n")
 
 
-DUMP = str(SAMPLES / "tpu" / "tp_mlp")
-
-
-def completed(*words: str) -> list[str]:
+def test_commands_and_topics_complete() -> None:
     shell = BashComplete(main, {}, "hlo-lens", "_HLO_LENS_COMPLETE")
-    return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
-
-
-def test_instructions_of_a_dump_complete_at() -> None:
-    found = completed("memory", DUMP, "--at", "copy-start.1")
-    assert "copy-start.12" in found
-    assert all(name.startswith("copy-start.1") for name in found)
-    assert completed("memory", DUMP, "--at", "%copy-start.1") == found
-    file = f"{DUMP}/module_0000.jit_train_step.cl_1003875606.after_optimizations.txt"
-    assert completed("memory", file, "--at", "copy-start.1") == found
-
-
-def test_collectives_alone_complete_why() -> None:
-    found = completed("collectives", DUMP, "--why", "")
-    assert "all-reduce.11" in found
-    assert not any(name.startswith(("fusion", "copy")) for name in found)
-
-
-def test_subjects_complete_track() -> None:
-    found = completed("passes", DUMP, "--track", "al")
-    assert {"alias", "all-gather", "all-reduce.11"} <= set(found)
-
-
-def test_modules_and_topics_complete() -> None:
-    assert completed("report", DUMP, "--module", "jit") == ["jit_train_step"]
-    assert completed("help", "mem") == ["memory"]
-    assert completed("mem") == ["memory"]
-
-
-@pytest.mark.parametrize("path", ["/dev/zero", "missing", "-"])
-def test_what_is_no_file_has_no_completion(path: str) -> None:
-    assert completed("memory", path, "--at", "a") == []
-    assert completed("report", path, "--module", "a") == []
-    assert completed("memory", "--at", "a") == []
-
-
-def test_large_dumps_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "HloModule m\n\nENTRY e {\n  ROOT p = f32[] parameter(0)\n}\n"
-    file = tmp_path / "m.txt"
-    file.write_text(text, "utf-8")
-    assert completed("memory", str(tmp_path), "--at", "") == ["p"]
-    assert completed("report", str(file), "--module", "") == ["m"]
-    monkeypatch.setattr(names, "MOST_BYTES", len(text) - 1)
-    assert completed("memory", str(tmp_path), "--at", "") == []
-    assert completed("report", str(file), "--module", "") == []
+    for before, word in (([], "mem"), (["help"], "mem")):
+        assert [item.value for item in shell.get_completions(before, word)] == ["memory"]

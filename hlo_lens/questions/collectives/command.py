@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_lens.cli.completion import complete_collective
 from hlo_lens.cli.options import Reading, answer_pages, mesh_option, reading_options
 from hlo_lens.cli.output import Output, output_options
 
@@ -45,7 +44,6 @@ Example:
 @click.option(
     "--why",
     metavar="NAME",
-    shell_complete=complete_collective,
     help="Explain one collective by its operands and users; of a kind (all-gather) the largest.",
 )
 @reading_options

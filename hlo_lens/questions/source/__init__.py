@@ -1,5 +1,4 @@
 """Lines of the user's program with what they cost: bytes at the peak, bytes sent, FLOP, findings.
 
-Begin with `lines` (the fact `source_lines`). `checkout` finds the lines in the files of a checkout,
-which may have changed since the compile.
+Begin with `lines` (the fact `source_lines`).
 """

@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.program.pages import module_head, page_without_hlo
 from hlo_lens.program.summary import cut_facts, hlo_text
 from hlo_lens.questions.findings.settings import with_sifted_findings
-from hlo_lens.questions.source.changes import changed_lines, module_pairs
-from hlo_lens.questions.source.checkout import in_checkout
-from hlo_lens.questions.source.lines import OTHER_FILES, Amounts, own_lines, source_lines
+from hlo_lens.questions.source.lines import (
+    OTHER_FILES,
+    Amounts,
+    changed_lines,
+    in_checkout,
+    module_pairs,
+    own_lines,
+    source_lines,
+)
 from hlo_lens.render.result import row_objects
 from hlo_lens.render.table import Section, Table
 from hlo_lens.render.to_json import ModulePage
@@ -25,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.source.changes import LineChange, LineChanges
-    from hlo_lens.questions.source.lines import SourceLine, SourceLines
+    from hlo_lens.questions.source.lines import LineChange, LineChanges, SourceLine, SourceLines
 
 _NEIGHBOURS = 2
 """Lines shown before and after one with figures."""

@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 from hlo_lens.cli import main
-from tests.cli.test_main import completed
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
@@ -178,7 +177,3 @@ def test_modules_without_the_name_are_left_out() -> None:
     assert names
     assert all(one["name"] == "all-reduce.11" for m in modules for one in m["instructions"])
     assert all(module["instructions"] for module in modules)
-
-
-def test_names_complete() -> None:
-    assert "all-reduce.11" in completed("show", DUMP, "all-red")

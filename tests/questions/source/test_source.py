@@ -12,8 +12,14 @@ from hlo_lens.cli import main
 from hlo_lens.load import load
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.source.checkout import compiled_columns, lines_now
-from hlo_lens.questions.source.lines import BRANCHES, Amounts, own_lines, source_lines
+from hlo_lens.questions.source.lines import (
+    BRANCHES,
+    Amounts,
+    compiled_columns,
+    lines_now,
+    own_lines,
+    source_lines,
+)
 from hlo_lens.questions.work.work import work
 from tests.corpus import SAMPLES
 from tests.questions.stacks.test_stacks import BRANCHES as TWO_BRANCHES
