@@ -37,18 +37,6 @@ _LOG_PREFIX_HINT = re.compile(
 _HINT_LENGTH = 1 << 16
 """Characters in which `clean` looks for log prefixes; readers of logs look further."""
 
-_GROWTH = 1 << 18
-"""Least growth of a text in characters; long texts grow by a 32nd of their length.
-
-So the interpreter seldom copies a growing text.
-"""
-
-_SHIFT = 5
-"""Binary logarithm of that 32."""
-
-_PIECES = 4096
-"""Pieces of a text that are collected before they are joined."""
-
 _ASTRAL = re.compile(rb"[\xf0-\xf7][\x80-\xbf]{3}")
 
 
@@ -194,74 +182,34 @@ def _cut(pattern: re.Pattern[str], text: str, cuts: Cuts) -> tuple[str, Cuts]:
     return cut_spans((match.span() for match in pattern.finditer(text)), text, cuts)
 
 
+def cut_spans(spans: Iterable[tuple[int, int]], text: str, cuts: Cuts) -> tuple[str, Cuts]:
+    """Return a text without some spans, in order, and the cuts in addition to earlier ones."""
+    return replace_spans(((start, end, "") for start, end in spans), text, cuts)
+
+
 def replace_spans(spans: Iterable[tuple[int, int, str]], text: str, cuts: Cuts) -> tuple[str, Cuts]:
     """Return a text with shorter text in place of some spans, in order, and the cuts."""
-    earlier = list(zip(cuts.offsets, cuts.lengths, strict=True))
     parts: list[str] = []
-    places: list[tuple[int, int]] = []
+    made = Cuts()
     done = lost = at = 0
-    for start, end, replacement in spans:
-        while at < len(earlier) and earlier[at][0] <= start:
-            places.append((earlier[at][0] - lost, earlier[at][1]))
+
+    def add_earlier(end: int) -> None:
+        nonlocal at
+        while at < len(cuts.offsets) and cuts.offsets[at] <= end:
+            least = made.offsets[-1] if made.offsets else 0
+            made.add(max(least, cuts.offsets[at] - lost), cuts.lengths[at])
             at += 1
+
+    for start, end, replacement in spans:
+        add_earlier(start)
         parts += (text[done:start], replacement)
         shorter = end - start - len(replacement)
         lost += shorter
         if shorter:
-            places.append((end - lost, shorter))
+            made.add(end - lost, shorter)
         done = end
-    parts.append(text[done:])
-    found = Cuts()
-    for offset, length in (*places, *((one - lost, length) for one, length in earlier[at:])):
-        found.add(offset, length)
-    return "".join(parts), found
-
-
-def cut_spans(spans: Iterable[tuple[int, int]], text: str, cuts: Cuts) -> tuple[str, Cuts]:
-    """Return a text without some spans, in order, and the cuts in addition to earlier ones.
-
-    For ASCII it needs memory for both texts, a 32nd of one, and 16 bytes for each cut.
-    """
-    kept = ""
-    chunks: list[str] = []
-    pieces: list[str] = []
-    done = size = grown = 0
-    made = Cuts()
-    for start, end in spans:
-        if start == end:
-            continue
-        pieces.append(text[done:start])
-        size += start - done
-        made.add(size, end - start)
-        done = end
-        if len(pieces) >= _PIECES:
-            chunks.append("".join(pieces))
-            pieces.clear()
-            if size - grown >= max(_GROWTH, size >> _SHIFT):
-                kept += "".join(chunks)
-                chunks.clear()
-                grown = size
-    if not made.offsets:
+    if not parts:
         return text, cuts
-    chunks += pieces
-    pieces.clear()
-    kept += "".join(chunks)
-    chunks.clear()
-    kept += text[done:]
-    return kept, made if not cuts.offsets else _merged(cuts, made)
-
-
-def _merged(earlier: Cuts, later: Cuts) -> Cuts:
-    """Return earlier and later cuts combined; all offsets are those of the final text."""
-    merged = Cuts()
-    taken = index = place = 0
-    for offset, length in zip(earlier.offsets, earlier.lengths, strict=True):
-        while index < len(later.offsets) and later.offsets[index] + taken <= offset:
-            place = later.offsets[index]
-            taken += later.lengths[index]
-            merged.add(place, later.lengths[index])
-            index += 1
-        merged.add(max(place, offset - taken), length)
-    merged.offsets += later.offsets[index:]
-    merged.lengths += later.lengths[index:]
-    return merged
+    parts.append(text[done:])
+    add_earlier(len(text))
+    return "".join(parts), made
