@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings, strategies as st
 
-from hlo_lens.call_trees.tree import CallFrame, CallTree, parse_call_trees, parser
+from hlo_lens.call_trees.tree import CallFrame, CallTree, parse_call_trees
 from hlo_lens.text.errors import DumpSyntaxError, HloLensError
 from tests.corpus import SHARED
 from tests.timing import cpu_seconds
@@ -106,11 +105,6 @@ def test_labels(label: str, function: str, file: str | None) -> None:
     assert tree.frame(1) == CallFrame(function=function, file=file, line=line)
 
 
-def test_root_without_branch() -> None:
-    tree = only("main, a.py:1\n├── f, a.py:2\n│   └── g, a.py:3\n└── h, a.py:4\n")
-    assert shape(tree) == [(0, "main"), (1, "f"), (2, "g"), (1, "h")]
-
-
 def test_line_before_a_tree_is_no_root_where_it_names_no_place() -> None:
     found = parse_call_trees("Trace of rank 0:\n└── f, a.py:1\n    └── g, a.py:2\n")
     assert shape(found.trees[0]) == [(0, "f"), (1, "g")]
@@ -144,12 +138,6 @@ def test_text_that_begins_inside_a_tree() -> None:
     assert found.gaps[0].line == 1
 
 
-def test_text_that_ends_inside_a_tree() -> None:
-    tree = only("".join(TRACE.splitlines(keepends=True)[:3]))
-    assert tree.is_cut
-    assert shape(tree) == SHAPE[:3]
-
-
 def test_last_line_that_is_cut_off() -> None:
     found = parse_call_trees(TRACE[: TRACE.rindex("train.py") - 2])
     assert found.gaps[-1].message == "the last line is cut off"
@@ -160,12 +148,6 @@ def test_missing_lines_are_counted_by_the_branches_that_announce_them() -> None:
     lines = TRACE.splitlines(keepends=True)
     del lines[3]
     assert only("".join(lines)).missing_calls == 1
-
-
-def test_branch_without_function_is_a_gap() -> None:
-    found = parse_call_trees("├── f, a.py:1\n└──\n")
-    assert [gap.message for gap in found.gaps] == ["expected a function after the branch"]
-    assert len(found.trees[0]) == 2
 
 
 @pytest.mark.parametrize(
@@ -184,29 +166,12 @@ def test_prefixes_of_logs(prefix: str) -> None:
     assert shape(only(text)) == SHAPE
 
 
-def test_colours_carriage_returns_and_marks() -> None:
-    text = "\ufeff" + TRACE.replace("matmul", "\x1b[1mmatmul\x1b[0m").replace("\n", "\r\n")
-    assert shape(only(text)) == SHAPE
-    assert shape(parse_call_trees(text.encode()).trees[0]) == SHAPE
-
-
 @pytest.mark.parametrize(
     "text", ["", "no tree\n", "├──────┤\n└──────┘\n", "| a | b |\n|---|---|\n", "+----+\n| x  |\n"]
 )
 def test_text_without_a_tree(text: str) -> None:
     with pytest.raises(DumpSyntaxError, match="expected a drawn call tree"):
         parse_call_trees(text)
-
-
-@pytest.mark.parametrize(
-    "prefix", ["", "[rank0]: ", "2026-11-20 12:00:00,123 - trace - INFO - ", "│   ", "  ", "a: "]
-)
-@pytest.mark.parametrize("branch", ["├── ", "└──", "+-- ", "|-- ", "`-"])
-def test_lines_are_those_of_the_grammar(prefix: str, branch: str) -> None:
-    line = f"{prefix}{branch}f, a.py:1"
-    tokens = [str(token) for token in parser().parse(line, start="node").children if token]
-    assert "".join(tokens).replace(" ", "") == line.replace(" ", "")
-    assert [tree.frame(0).function for tree in parse_call_trees(line).trees] == ["f"]
 
 
 @pytest.mark.skipif(not SEEDS, reason="the documents of the corpus are not beside this checkout")
@@ -216,23 +181,6 @@ def test_real_trace_is_read_whole() -> None:
     assert (len(tree), len(tree.frames), found.gaps, found.passed_over) == (9363, 254, (), ())
     assert not tree.is_cut
     assert not tree.missing_calls
-
-
-LABELS = st.sampled_from(["f, a.py:1", "g  x3", "h, b.py:2", "forward", "f, g, h.py:1, k"])
-WORDS = st.text(alphabet='abf.,:()[]/\\ x19@"', max_size=24).map(lambda text: f"w{text}")
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 4), LABELS | WORDS), min_size=1, max_size=8))
-def test_generated_trees_have_the_depths_that_are_drawn(rows: list[tuple[int, str]]) -> None:
-    nodes: list[tuple[int, str]] = []
-    for depth, label in rows:
-        nodes.append((min(depth, nodes[-1][0] + 1) if nodes else 0, label))
-    found = parse_call_trees(drawn(nodes))
-    depths = [depth for tree in found.trees for depth in tree.depths]
-    assert len(depths) + found.passed_lines == len(nodes)
-    if not found.passed_lines:
-        assert depths == [depth for depth, _ in nodes]
 
 
 def test_damaged_texts_give_a_result_or_an_error_of_ours() -> None:

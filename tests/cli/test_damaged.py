@@ -20,8 +20,7 @@ from hlo_lens.hlo.module_reader import parse_hlo
 from hlo_lens.load.programs import modules_of
 from hlo_lens.program.summary import CUT
 from hlo_lens.questions.report.module_page import module_object
-from hlo_lens.text.errors import DumpSyntaxError
-from tests.corpus import CORPUS, SAMPLES, needs_corpus
+from tests.corpus import SAMPLES
 from tests.timing import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -53,16 +52,6 @@ def test_a_folder_shows_all_modules_of_a_file(tmp_path: Path) -> None:
     second = text.replace("HloModule jit_train_step", "HloModule second")
     (tmp_path / "x.txt").write_text(text + second)
     assert run("report", tmp_path, "--module", "second").stdout.startswith("second\n")
-
-
-def test_gaps_of_buffer_texts_are_counted_with_those_of_hlo(copied: Path) -> None:
-    file = copied / f"{STEM}-buffer-assignment.txt"
-    lines = file.read_text().splitlines()[:30]
-    file.write_text("\n".join(lines + [f"junk {n}" for n in range(300)]) + "\n")
-    result = run("report", copied, "--strict")
-    assert result.exit_code == 4
-    assert "junk" in result.stderr
-    assert run("report", copied, "--min-coverage", "100").exit_code == 4
 
 
 def test_a_lost_entry_is_reported(tmp_path: Path) -> None:
@@ -164,43 +153,10 @@ def test_a_cut_live_range_gives_a_lower_bound(copied: Path) -> None:
     assert memory["spaces"][0]["fragmentation_bytes"] is None
 
 
-@pytest.mark.parametrize("bounds", ["50-20", "90000-90001"])
-def test_an_impossible_range_makes_the_peak_unknown(copied: Path, bounds: str) -> None:
-    file = copied / f"{STEM}-live-range.txt"
-    lines = [
-        f"    {line.strip().rpartition(':')[0]}:{bounds}"
-        if line.startswith("    copy.53")
-        else line
-        for line in file.read_text().splitlines()
-    ]
-    file.write_text("\n".join(lines) + "\n")
-    assert run("memory", copied).exit_code == 0
-
-
-def test_without_values_there_is_no_peak(copied: Path) -> None:
-    file = copied / f"{STEM}-buffer-assignment.txt"
-    kept = [line for line in file.read_text().splitlines() if not line.startswith(" value")]
-    file.write_text("\n".join(kept) + "\n")
-    assert first_module(run("memory", copied, "-f", "json"))["memory"]["peak"] is None
-
-
 def test_an_unknown_memory_space_is_an_error_that_lists_all() -> None:
     result = run("memory", FOLDER / f"{STEM}.txt", "--space", "99")
     assert result.exit_code == 2
     assert "0 (memory)" in result.stderr
-
-
-def test_json_has_the_requested_instant() -> None:
-    module = first_module(run("memory", FOLDER / f"{STEM}.txt", "--at", "5", "-f", "json"))
-    assert module["instant"]["position"] == 5
-    assert module["memory"]["peak"]["position"] != 5
-
-
-def test_a_header_alone_has_no_known_interface(tmp_path: Path) -> None:
-    file = tmp_path / "header.txt"
-    file.write_text("HloModule m\n")
-    assert "not known" in run("report", file).stdout
-    assert first_module(run("report", file, "-f", "json"))["parameters"] is None
 
 
 CYCLE = "ENTRY e {\n  p = f32[] parameter(0)\n  ROOT c = f32[] call(p), to_apply=e\n}\n"
@@ -232,12 +188,6 @@ def test_strange_call_graphs_end(tmp_path: Path, command: str, text: str) -> Non
         check=False,
     )
     assert done.returncode == 0, done.stderr[-500:]
-
-
-def test_an_unwritable_output_has_its_exit_code(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="drawing needs the extra plot")
-    target = tmp_path / "missing" / "plot.svg"
-    assert run("memory", FOLDER / f"{STEM}.txt", "--plot", target).exit_code == 5
 
 
 def test_a_name_that_is_too_long_is_unreadable() -> None:
@@ -300,16 +250,6 @@ def test_figures_of_one_run_need_the_whole_entry(path: Path) -> None:
         assert found["sharding"]["rows"] is None
 
 
-@pytest.mark.parametrize("share", [0.3, 0.6, 0.8])
-def test_a_text_without_entry_has_no_parameters_of_a_loop_body(share: float) -> None:
-    text = WHOLE.read_text()
-    module = parse_hlo(text[: int(text.index("\nENTRY") * share)])
-    found = object_of(module)
-    assert not module.has_entry
-    names = ("parameters", "parameter_rows", "output_rows", "largest_instructions", "source_bytes")
-    assert [found[name] for name in names] == [None] * 5
-
-
 def test_parameters_before_the_cut_are_known_if_all_are_there() -> None:
     text = WHOLE.read_text()
     found = object_of(parse_hlo(text[: text.rindex("  ROOT ")]))
@@ -338,25 +278,6 @@ def test_a_text_that_ends_in_its_stack_tables_has_a_gap() -> None:
 
 
 @pytest.mark.parametrize("share", [0.5, 0.97])
-def test_pages_of_a_cut_text_name_no_number_that_needs_the_rest(
-    tmp_path: Path, share: float
-) -> None:
-    lines = WHOLE.read_text().splitlines(keepends=True)
-    file = tmp_path / "cut.txt"
-    file.write_text("".join(lines[: int(len(lines) * share)]))
-    unknown = "not known: the text ends before the end of the entry"
-    for command in (["report", "--full"], ["sharding"]):
-        said = run(*command, file).stdout
-        for label in ("outputs", "donation", "replicated"):
-            line = next(line for line in said.splitlines() if line.startswith(label))
-            assert line.split(maxsplit=1)[1] == unknown
-    assert "in one run" not in run("report", file).stdout.replace("known how many in one", "")
-    assert "in one run" not in run("collectives", file).stdout.replace("known how many in one", "")
-    assert ("no entry" in run("loops", file).stdout) is (share < 0.9)
-    assert json.loads(run("ls", file, "-f", "json").stdout)["modules"][0]["signature"] is None
-
-
-@pytest.mark.parametrize("share", [0.5, 0.97])
 @pytest.mark.parametrize("is_head", [True, False])
 def test_a_whole_and_a_cut_text_are_undecided(tmp_path: Path, share: float, is_head: bool) -> None:
     lines = WHOLE.read_text().splitlines(keepends=True)
@@ -368,20 +289,6 @@ def test_a_whole_and_a_cut_text_are_undecided(tmp_path: Path, share: float, is_h
     assert compared.stdout.startswith("hlo-lens diff: undecided: a text ends too early\n")
     for rule in ("collectives.static.*>+0", "collectives.dynamic.all-reduce>+0", "parameters>+0"):
         assert run("check", head, "--baseline", base, "--fail-on", rule).exit_code == 4
-
-
-@needs_corpus
-def test_cut_texts_of_the_corpus_have_gaps() -> None:
-    found = 0
-    for path in sorted((CORPUS / "texts" / "t").glob("*cut*")):
-        try:
-            module = parse_hlo(path.read_text(errors="replace"))
-        except DumpSyntaxError:
-            continue
-        found += 1
-        assert module.is_truncated
-        assert set(object_of(module)["collectives"]["dynamic"].values()) == {None}
-    assert found
 
 
 @pytest.mark.parametrize("command", ["report", "memory", "collectives", "lint"])

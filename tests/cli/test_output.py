@@ -79,13 +79,6 @@ def test_a_file_that_is_read_is_not_written(tmp_path: Path, option: str) -> None
     assert dump.read_text() == text
 
 
-def test_a_report_may_be_written_into_the_folder_that_is_read(tmp_path: Path) -> None:
-    dump = tmp_path / "module_0000.jit_f.cpu_after_optimizations.txt"
-    dump.write_text("HloModule f\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n")
-    for _ in range(2):
-        assert _run("report", str(tmp_path), "-o", str(tmp_path / "report.json")) == (0, "")
-
-
 CLOSED = "hlo-lens: error: standard output is closed; write to a file with -o FILE\n"
 
 
@@ -143,15 +136,6 @@ def test_no_bar_is_drawn_into_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", io.StringIO())
     with progress.progress_bar("reading") as report:
         assert report is None
-
-
-def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = _Terminal()
-    monkeypatch.setattr("sys.stderr", terminal)
-    with progress.progress_bar("reading") as report:
-        assert report is not None
-        report(1, 2)
-    assert terminal.getvalue() == ""
 
 
 def test_long_work_shows_a_bar_on_stderr(monkeypatch: pytest.MonkeyPatch) -> None:

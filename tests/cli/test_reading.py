@@ -65,16 +65,6 @@ def test_nearest_names_are_in_the_message(arguments: list[str], message: str) ->
     assert message in error_of(*arguments)
 
 
-def test_module_names_are_those_nearest_to_the_pattern(tmp_path: Path) -> None:
-    texts = "".join(
-        f"HloModule jit_f{k}\n\nENTRY e {{\n  ROOT p = f32[] parameter(0)\n}}\n\n"
-        for k in range(12)
-    )
-    file = tmp_path / "all.txt"
-    file.write_text(texts, "utf-8")
-    assert "did you mean jit_f11 or " in error_of("report", str(file), "--module", "jitf11")
-
-
 SHARDINGS = "a: NamedSharding(mesh=Mesh('x': 2), spec=P('x',))\n"
 OOM = (SAMPLES / "logs" / "tpu_oom_libtpu_0_0_17.txt").read_text("utf-8")
 TRACE = "main, a.py:1\n├── f, a.py:2\n└── g, a.py:3\n"
@@ -121,23 +111,3 @@ def test_command_without_an_answer_names_the_one_that_has(
     answers = f"hlo-lens {command})" in named
     assert (named in out + err) != answers
     assert "XLA writes it" not in out + err
-
-
-def test_passes_of_a_log_names_the_command_that_answers() -> None:
-    code, _, err = run("passes", "-", "--track", "temp", stdin=SHARDINGS)
-    assert code == 3
-    assert "this text has shardings (hlo-lens sharding)" in err
-
-
-def test_sharding_of_stablehlo_shows_its_arguments() -> None:
-    text = """\
-module @jit_f attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
-  func.func public @main(%arg0: tensor<8xf32> {mhlo.sharding = "{devices=[2]<=[2]}"}) \
--> (tensor<8xf32>) {
-    return %arg0 : tensor<8xf32>
-  }
-}
-"""
-    code, out, _ = run("sharding", "-", stdin=text)
-    assert code == 0
-    assert "devices=[2]<=[2]" in out

@@ -140,14 +140,6 @@ def test_text_headings_are_csv_headers(command: str) -> None:
 
 
 WIDTHS = (80, 100, 120)
-DECIDING = (
-    {"kind", "wire_bytes_per_run", "name", "source"},
-    {"size_bytes", "value", "op_name"},
-    {"status", "fails_if", "head"},
-    {"device_bytes", "status", "name", "reason"},
-    {"saved_bytes", "axis", "name"},
-)
-"""Columns that a table with all of them keeps at 80 columns, but for the kind of a collective."""
 
 
 @functools.cache
@@ -163,16 +155,6 @@ def tables(command: str, width: int) -> list[CutTable]:
         patch.setattr(to_text, "table_lines", recorded)
         output_of(command.split(), columns=width)
     return found
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_deciding_columns_are_kept_at_80_columns(command: str) -> None:
-    for cut in tables(command, 80):
-        names = {column.name for column in cut.columns}
-        left_out = set(table_lines(cut, 80).left_out)
-        for deciding in DECIDING:
-            if deciding <= names:
-                assert not left_out & (deciding - {"kind"})
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -144,12 +143,6 @@ def test_source_code_is_no_value(text: str) -> None:
     assert parse_log(f"x = {text}\ny: P('x',)\n").gaps == ()
 
 
-def test_spec_with_axes_missing_in_the_mesh_has_no_sharding() -> None:
-    value = one("NamedSharding(mesh=Mesh('x': 4), spec=P('z'))")
-    assert value.sharding() is None
-    assert one("NamedSharding(mesh=Mesh('x': 4), spec=P(UNCONSTRAINED))").sharding() is None
-
-
 # ---- logs --------------------------------------------------------------------------------------
 
 
@@ -206,13 +199,6 @@ def test_boxes_are_read() -> None:
     assert sharding.text == "{devices=[2,2,2]<=[8] last_tile_dim_replicate}"
 
 
-def test_drawing_is_read_with_colours_and_line_ends() -> None:
-    colored = re.sub(r"(\d)", "\x1b[1;36m\\1\x1b[0m", SQUARE)
-    plain = shardings(f"a\n{SQUARE}").boxes
-    for text in (colored, SQUARE.replace("\n", "\r\n")):
-        assert shardings(f"a\n{text}").boxes == plain
-
-
 def test_ids_that_are_broken_over_lines_are_joined() -> None:
     (boxes,) = shardings(WRAPPED + "TPU: P()\n").boxes
     assert boxes.cells[0].devices == tuple(range(12))
@@ -247,12 +233,6 @@ def test_trail_of_the_sample_has_the_calls_of_its_callbacks() -> None:
     assert (change.said, change.then) == ("P('x', 'y')", "P('x', None)")
     assert change.places_alike is False
     assert [check.agrees for check in trail.checks] == [True]
-
-
-def test_drawings_of_the_sample_agree_with_its_shardings() -> None:
-    drawn = drawn_shardings(shardings(SAMPLE.read_text("utf-8"))).drawings
-    assert [drawing.spec for drawing in drawn] == ["P('x', 'y')", "P('x', 'y')"]
-    assert all(drawing.agreeing for drawing in drawn)
 
 
 def test_axis_of_size_one_moves_no_element() -> None:
@@ -298,11 +278,6 @@ def test_type_and_sharding_of_one_array_are_joined() -> None:
         "f32[2,2]",
         "bf16[2,6]",
     ]
-
-
-def test_axes_of_a_type_over_meshes_that_differ_have_no_sizes() -> None:
-    log = shardings(f"m: Mesh('dp': 8)\n{ARRAYS}")
-    assert logged_arrays(log).arrays[-1].mesh is None
 
 
 # ---- meshes printed in parts -------------------------------------------------------------------
@@ -351,21 +326,6 @@ def test_sizes_of_axes_are_a_mesh(text: str) -> None:
 )
 def test_other_dictionaries_are_no_mesh(text: str) -> None:
     assert meshes(text) == []
-
-
-@pytest.mark.parametrize(
-    ("words", "types"),
-    [
-        (", Types: (Explicit, Auto)", ("Explicit", "Auto")),
-        (", axis_types=(AxisType.Auto, AxisType.Manual)", ("Auto", "Manual")),
-        (", Types: (Auto,)", ()),
-        (", types of (3, 4)", ()),
-    ],
-)
-def test_types_of_the_axes_are_read_from_the_same_line(words: str, types: tuple[str, ...]) -> None:
-    mesh = only_mesh(f"mesh OrderedDict([('x', 4), ('y', 2)]){words}\n").mesh
-    assert mesh is not None
-    assert mesh.axis_types == types
 
 
 HEADS = {
@@ -445,26 +405,11 @@ def test_a_row_of_boxes_is_a_value_of_one_dimension_too(
     assert bool(drawing.agreeing) == agrees
 
 
-def test_spec_of_a_row_has_the_dimensions_of_what_it_agrees_with() -> None:
-    row = drawn(f"NamedSharding(mesh={MESH}, spec=P('a',))\n{ROW}")
-    two = drawn(f"NamedSharding(mesh={MESH}, spec=P(None, 'a'))\n{ROW}")
-    assert (row.spec, two.spec) == ("P('a',)", "P(None, 'a')")
-    assert row.sharding == "{devices=[2]<=[2]}"
-
-
 def test_spec_without_a_mesh_is_over_the_only_mesh() -> None:
     mesh = "m = Mesh('x': 2, 'y': 2)\n"
     assert drawn(f"{mesh}a P('y', 'x')\n{GRID}").sharding_text == "P('y', 'x') over x=2, y=2"
     assert drawn(f"{mesh}a P('x', 'y')\n{GRID}").agreeing == ()
     assert drawn(f"{mesh}Mesh('x': 4)\na P('y', 'x')\n{GRID}").agreeing == ()
-
-
-@pytest.mark.parametrize("lead", ["# ", "> ", "    ", "> > ", "// "])
-def test_drawings_behind_leads_are_read(lead: str) -> None:
-    lines = f"NamedSharding(mesh={MESH}, spec=P('a',))\n{COLUMN}".splitlines()
-    drawing = drawn("".join(f"{lead}{line}\n" for line in lines))
-    assert drawing.line == 2
-    assert drawing.agreeing
 
 
 # ---- the seeds ---------------------------------------------------------------------------------

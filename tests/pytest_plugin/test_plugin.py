@@ -9,7 +9,6 @@ import sys
 import pytest
 
 import hlo_lens
-from tests.corpus import ROOT
 
 PLUGIN = ("-p", "no:hlo_lens", "-p", "hlo_lens.pytest_plugin", "-p", "no:cacheprovider")
 needs_jax = pytest.mark.skipif(
@@ -86,26 +85,6 @@ def test_any_dump_can_be_kept(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["or open *report.html"])
 
 
-def test_tests_whose_names_look_alike_keep_their_dumps_apart(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        import hlo_lens, pytest
-
-        @pytest.mark.parametrize("path", ["a/b", "a b", "a_b", "x" * 300, "y" + "x" * 299])
-        def test_bad(hlo, path):
-            hlo.add(hlo_lens.load("m.txt").modules[0])
-            assert False
-        """
-    )
-    text = "HloModule m\nENTRY %e { ROOT %p = f32[] parameter(0) }\n"
-    (pytester.path / "m.txt").write_text(text)
-    result = pytester.runpytest(*PLUGIN)
-    result.assert_outcomes(failed=5)
-    kept = [place for place in (pytester.path / ".hlo-lens").iterdir() if place.is_dir()]
-    assert len(kept) == 5
-    assert all(list(place.iterdir()) for place in kept)
-
-
 def test_without_jax_the_fixture_says_what_to_install(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -132,16 +111,6 @@ def test_nothing_is_imported_before_a_test_asks() -> None:
     ).stdout
     files = ["", ".pytest_plugin", ".text", ".text.version"]
     assert out.strip() == f"{[f'hlo_lens{file}' for file in files]} []"
-
-
-def test_a_project_that_does_not_use_it_sees_nothing_of_it(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    pytester.makepyfile("def test_it(): pass")
-    result = pytester.runpytest_subprocess(*PLUGIN, "-W", "error")
-    result.assert_outcomes(passed=1)
-    result.stdout.no_fnmatch_line("*hlo*lens*keep*")
 
 
 def test_load_is_a_function_whoever_imports_first() -> None:

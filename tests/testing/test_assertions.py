@@ -19,7 +19,6 @@ from hlo_lens.testing import (
     assert_sharded,
 )
 from hlo_lens.text.errors import UsageError
-from hlo_lens.text.units import parse_size
 from tests.corpus import SAMPLES
 
 if TYPE_CHECKING:
@@ -79,14 +78,6 @@ def test_axes_that_no_text_names_are_not_known() -> None:
     assert line.startswith("not known: what runs along model: axes are axis_0=")
     (line,) = said_by(lambda: assert_no_collectives(TPU, axis="modle"))
     assert line.startswith("not known: what runs along modle: axes are data=2,model=4")
-
-
-def test_groups_across_axes_are_along_both(tmp_path: Path) -> None:
-    folder = shutil.copytree(TPU, tmp_path / "odd")
-    (file,) = folder.glob("*after_optimizations.txt")
-    groups = "replica_groups={{0,3,5},{1,2,4},{6,7}}"
-    file.write_text(file.read_text("utf-8").replace("replica_groups=[2,4]<=[8]", groups), "utf-8")
-    assert_collectives(folder, {"all-reduce": 2}, axis=("model", "data"))
 
 
 def test_a_text_that_was_not_understood_has_no_known_number(tmp_path: Path) -> None:
@@ -221,12 +212,6 @@ def test_a_pattern_that_matches_nothing_fails() -> None:
         assert line.startswith("no argument of jit_train_step is called 'state'; there is params[")
 
 
-def test_sizes_are_powers_of_1024() -> None:
-    assert [parse_size(s) for s in (5, "5", "2KiB", "1.5MB", "14GiB", "1 t")] == [
-        *(5, 5, 2048, 1572864, 14 << 30, 1 << 40)
-    ]
-
-
 # ---- programs ----------------------------------------------------------------------------------
 
 
@@ -252,11 +237,6 @@ def test_a_golden_program_that_is_not_there_is_not_known(tmp_path: Path) -> None
     assert "golden.txt is not there; write compiled.as_text() to it" in line
 
 
-def test_unknown_noise_is_refused() -> None:
-    with pytest.raises(UsageError, match="no kind of noise is called 'weather'; there is"):
-        assert_same_program(ALONE, ALONE, heed=["weather"])
-
-
 # ---- findings ----------------------------------------------------------------------------------
 
 
@@ -271,15 +251,3 @@ def test_findings_are_listed_with_saving_line_and_message() -> None:
         "M001 warning: saves up to 4.00MiB (9%); compile_program.py:165: "
         "argument params (2 of 3 arrays, 4.00MiB) is not donated"
     )
-
-
-def test_a_text_is_one_code() -> None:
-    assert_no_findings(TPU, select="M001")
-    with pytest.raises(AssertionError, match="finding"):
-        assert_no_findings(WASTEFUL, select="M001")
-    assert_no_findings(WASTEFUL, select=["M001"], ignore="M001")
-
-
-def test_a_code_that_no_rule_has_is_refused() -> None:
-    with pytest.raises(UsageError, match="no rule has the code 'M0001'"):
-        assert_no_findings(TPU, ignore=["M0001"])

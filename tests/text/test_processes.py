@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from hlo_lens.text import processes
 from hlo_lens.text.processes import SecondProcess, is_fork_safe, start_second
 from tests.timing import PATIENCE_SECONDS
 
@@ -103,22 +102,12 @@ def test_there_is_none_where_no_process_can_be_started(monkeypatch: pytest.Monke
     assert start_second(lambda: 1) is None
 
 
-def test_the_second_process_has_no_stream_of_the_first(capfd: pytest.CaptureFixture[str]) -> None:
-    assert SecondProcess(lambda: os.write(2, b"x")).result() == 1
-    assert capfd.readouterr() == ("", "")
-
-
 def test_a_second_process_starts_no_third_one() -> None:
     process = SecondProcess(lambda: start_second(lambda: 1) is None)
     assert start_second(lambda: 1) is None
     assert process.result() is True
     again = start_second(lambda: 1)
     assert again is None or again.result() == 1
-
-
-def test_there_is_none_on_one_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "cores", lambda: 1)
-    assert start_second(lambda: 1) is None
 
 
 def test_fork_is_not_safe_with_a_second_thread() -> None:
@@ -139,9 +128,3 @@ def test_fork_is_not_safe_with_a_second_thread() -> None:
 def test_fork_is_not_safe_with_jax(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jaxlib", pytest)
     assert not is_fork_safe()
-
-
-def test_there_is_none_where_a_fork_is_not_safe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "is_fork_safe", lambda: False)
-    assert start_second(lambda: 1) is None
-    assert isinstance(is_fork_safe(), bool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode, decode_pieces
+from hlo_lens.text.source import clean, cut_log_prefixes, decode, decode_pieces
 
 # ---- decode -------------------------------------------------------------------------------------
 
@@ -28,16 +28,6 @@ from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode, decode
 )
 def test_bytes_become_text_and_none_is_lost(data: bytes, text: str) -> None:
     assert decode(data) == text
-
-
-def test_characters_beyond_16_bits_become_octal_escapes() -> None:
-    text = decode("a \U0001f600 \u00e9".encode())
-    assert text == "a \\360\\237\\230\\200 \u00e9"
-    assert max(text) < "\U00010000"
-
-
-def test_half_a_utf_16_character_does_not_fail() -> None:
-    assert decode(b"\xff\xfeH\0i") == "H\ufffd"
 
 
 @given(st.binary(max_size=200))
@@ -95,17 +85,6 @@ def test_prefix_of_a_logger_is_cut_from_each_line(prefix: str) -> None:
     assert source.line_column(source.text.index("p =")) == (4, len(prefix) + 3)
 
 
-@pytest.mark.parametrize("prefix", PREFIXES.values(), ids=PREFIXES)
-def test_lines_without_the_prefix_are_kept(prefix: str) -> None:
-    source = clean(f"{prefix}a\nb\n{prefix}c\n")
-    assert source.text == "a\nb\nc\n"
-    assert [source.line_column(k) for k in (0, 2, 4)] == [
-        (1, len(prefix) + 1),
-        (2, 1),
-        (3, len(prefix) + 1),
-    ]
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -133,32 +112,6 @@ def test_prefixes_that_begin_late_are_cut_when_asked_for() -> None:
 
 
 # ---- places -------------------------------------------------------------------------------------
-
-
-def test_line_and_column_count_from_one() -> None:
-    source = Source("ab\n\ncd")
-    places = [source.line_column(offset) for offset in range(7)]
-    assert places == [(1, 1), (1, 2), (1, 3), (2, 1), (3, 1), (3, 2), (3, 3)]
-
-
-def test_places_may_be_asked_for_in_any_order() -> None:
-    source = Source("ab\n\ncd\n")
-    forwards = [source.line_column(offset) for offset in range(8)]
-    backwards = [source.line_column(offset) for offset in reversed(range(8))]
-    assert backwards == forwards[::-1]
-
-
-def test_bounds_of_a_line_leave_out_its_end() -> None:
-    source = Source("ab\n\ncd")
-    assert [source.line_bounds(offset) for offset in range(7)] == [
-        (0, 2),
-        (0, 2),
-        (0, 2),
-        (3, 3),
-        (4, 6),
-        (4, 6),
-        (4, 6),
-    ]
 
 
 NOISE = ["\x1b[0m", "\x1b[1;32m", "\x1b]0;t\x07"]
@@ -220,20 +173,3 @@ def test_pieces_are_decoded_as_the_whole(data: bytes, size: int) -> None:
     step = max(size, len(data) // 1000 + 1)
     pieces = [data[k : k + step] for k in range(0, len(data), step)]
     assert decode_pieces(pieces) == decode(data)
-
-
-def test_colours_inside_a_prefix_count_in_no_line_but_their_own() -> None:
-    prefix = "I1120 11:50:17.144151     619 a.cc:5] "
-    coloured = f"\x1b[32m{prefix[:12]}\x1b[0m{prefix[12:]}"
-    source = clean(f"abcdef\n{coloured}x\ny\n")
-    assert source.text == "abcdef\nx\ny\n"
-    places = [source.line_column(offset) for offset in (0, 5, 7, 9)]
-    assert places == [(1, 1), (1, 6), (2, len(coloured) + 1), (3, 1)]
-
-
-def test_a_long_log_is_cut_as_a_short_one() -> None:
-    prefix = PREFIXES["glog"]
-    lines = [f"step {k}: \xb5" for k in range(20_000)]
-    source = clean("".join(f"{prefix}{line}\n" for line in lines))
-    assert source.text == "".join(f"{line}\n" for line in lines)
-    assert source.line_column(source.text.rindex("step")) == (20_000, len(prefix) + 1)
