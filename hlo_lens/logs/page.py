@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import astuple, fields, is_dataclass, replace
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from hlo_lens.buffers.memory_usage import HumanSize
 from hlo_lens.logs.compiler_output import (
     LoggedWarnings,
-    PrintKind,
     WarningKind,
     logged_warnings,
     peak_buffer_groups,
@@ -42,14 +40,14 @@ from hlo_lens.logs.shardings import axes_of
 from hlo_lens.render.result import Cell, Column, Result, Row, Unit, columns_of
 from hlo_lens.render.table import Section, Table, filled, table_of
 from hlo_lens.text.names import shell_word
-from hlo_lens.text.units import flops_text, format_bytes, format_count, listed, plural
+from hlo_lens.text.units import format_bytes, format_count, listed, plural
 
 T = TypeVar("T")
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from hlo_lens.logs.compiler_output import BufferLogEntry, PrintedStats
+    from hlo_lens.logs.compiler_output import BufferLogEntry
     from hlo_lens.logs.log import LogText
     from hlo_lens.logs.out_of_memory import (
         AllocatorState,
@@ -91,8 +89,6 @@ def log_sections(
             following = f"{_NEXT}{shell_word(log.path)}"
             sections[-1] = replace(sections[-1], notes=(*sections[-1].notes, following))
         yield from sections
-        for place, stats in _numbered(log.stats):
-            yield _stats_section(f"{name}: {stats.kind.value}{place}", stats)
     if WARNINGS in parts and log.warnings:
         yield _warnings_section(name, dump.warnings if dump else logged_warnings(log.warnings))
     if SHARDINGS in parts and log.shardings is not None:
@@ -122,15 +118,6 @@ def log_object(log: LogText, dump: DumpFacts | None = None) -> Mapping[str, obje
             for one in log.buffers
         ],
         "warnings": warnings.objects(),
-        "compiled_stats": [
-            {
-                "line": stats.line,
-                "of": stats.kind.value,
-                "needed_bytes": stats.needed_bytes if stats.kind is PrintKind.MEMORY else None,
-                "values": dict(stats.values),
-            }
-            for stats in log.stats
-        ],
         "shardings": None if log.shardings is None else _shardings_object(log.shardings),
         "coverage": {
             "lines": log.lines,
@@ -334,7 +321,6 @@ def _contents(log: LogText) -> Iterator[str]:
         (len(log.allocators), "allocator state", "allocator states"),
         (len(log.limits), "limit of rematerialization", "limits of rematerialization"),
         (len(log.warnings), "compiler warning", "compiler warnings"),
-        (len(log.stats), "print of a compiled program", "prints of compiled programs"),
         (len(log.buffers), "block of buffer statistics", "blocks of buffer statistics"),
         (len(values), "sharding, mesh or type", "shardings, meshes and types"),
         (len(boxes), "drawing", "drawings"),
@@ -381,6 +367,7 @@ _REMEDIES = {
 """What to try first, by the kind of the largest group."""
 
 
+_OF_KERNELS = "kernels and what XLA prefetches for them use it: smaller blocks of the kernel"
 _TRY = "try first"
 
 
@@ -422,9 +409,9 @@ def _refusal_facts(message: CompileOutOfMemory) -> Iterator[tuple[str, str]]:
     missing = missing_bytes(message)
     used = " + ".join(_size_text(size) or "" for size in message.used) or "not known"
     limit = "" if message.capacity is None else f" of {_size_text(message.capacity)}"
-    purpose = f" for {message.used_for}" if message.used_for else ""
+    purpose = f", for {message.used_for}" if message.used_for else ""
     excess = "" if missing is None else f": {bounds_text(missing)} too much"
-    yield "does not fit", f"{used}{limit} {message.memory_space}{purpose}{excess}"
+    yield "does not fit", f"{used}{limit} {message.memory_space}{excess}{purpose}"
     yield "line", _line_text(message.line, message.repeats)
     if message.module is not None:
         yield "module", message.module
@@ -438,8 +425,11 @@ def _refusal_facts(message: CompileOutOfMemory) -> Iterator[tuple[str, str]]:
         shared = message.output_shared
         rest = "" if shared is None else f", {_size_text(shared)} of it in donated arguments"
         yield "outputs", f"{_size_text(message.output)}{rest}"
-    for group in memory_shortage(message).groups[:1]:
-        yield _TRY, _REMEDIES[group.kind]
+    groups = memory_shortage(message).groups
+    if message.memory_space not in ("hbm", ""):
+        yield _TRY, _OF_KERNELS
+    elif groups or message.usage or "temporaries" in message.used_for:
+        yield _TRY, _REMEDIES[groups[0].kind if groups else "buffers"]
 
 
 def _parts_text(parts: Sequence[MemoryPart]) -> str:
@@ -742,51 +732,6 @@ def _buffer_tables(entry: BufferLogEntry) -> Iterator[Table]:
             entry.peak_buffers,
             is_data_only=True,
         )
-
-
-# ---- printed statistics of compiled programs ---------------------------------------------------
-
-_MEMORY_SIZES = {
-    "arguments": "argument_size_in_bytes",
-    "outputs": "output_size_in_bytes",
-    "reused for outputs": "alias_size_in_bytes",
-    "temp": "temp_size_in_bytes",
-    "generated code": "generated_code_size_in_bytes",
-    "peak": "peak_memory_in_bytes",
-}
-
-
-def _stats_section(title: str, stats: PrintedStats) -> Section:
-    facts = _memory_facts(stats) if stats.kind is PrintKind.MEMORY else _cost_facts(stats)
-    table = table_of(
-        "printed-stats",
-        "Numbers as printed",
-        _columns(name="name as printed", value="bytes, operations or a share, as the name says"),
-        list(stats.values),
-    )
-    return Section(title=title, facts=(("line", str(stats.line)), *facts), tables=(table,))
-
-
-def _memory_facts(stats: PrintedStats) -> Iterator[tuple[str, str]]:
-    if stats.needed_bytes is not None:
-        code = stats.bytes("generated_code_size_in_bytes")
-        extra = f", and {format_bytes(code)} of generated code" if code else ""
-        yield "memory", f"{format_bytes(stats.needed_bytes)} needed on each device{extra}"
-    for label, name in _MEMORY_SIZES.items():
-        if (size := stats.bytes(name)) is not None:
-            yield label, format_bytes(size)
-
-
-def _cost_facts(stats: PrintedStats) -> Iterator[tuple[str, str]]:
-    flops, accessed = stats.value("flops"), stats.value("bytes accessed")
-    if flops is not None:
-        is_count = math.isfinite(flops) and flops >= 0
-        work = flops_text(int(flops)) if is_count else "unknown"
-        yield "work", f"{work} as XLA counts them, bodies of loops once"
-    if accessed is not None and math.isfinite(accessed):
-        yield "traffic", f"{format_bytes(int(accessed))} read and written by all instructions"
-    if flops is not None and accessed and math.isfinite(flops / accessed):
-        yield "intensity", f"{flops / accessed:.1f} FLOP per byte"
 
 
 # ---- warnings ----------------------------------------------------------------------------------

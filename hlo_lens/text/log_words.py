@@ -50,7 +50,6 @@ WARNINGS = (
     "Constant folding an instruction is taking > ",
     "byte size of input/output arguments (",
 )
-STATS = ("CompiledMemoryStats(", "'argument_size_in_bytes'", "'bytes accessed", '"bytes accessed')
 _SHARDING_CALLS = (
     "NamedSharding(",
     "PartitionSpec(",
@@ -90,7 +89,6 @@ ALL = (
     *REMATERIALIZATION_LIMIT,
     *BUFFERS,
     *WARNINGS,
-    *STATS,
     *_SHARDING_SIGNS,
     *_BOX_WALLS,
 )

@@ -245,7 +245,7 @@ def test_module_without_the_measure_is_left_out_with_a_note(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("mark", ["> ", "# ", "> > "])
 def test_quoted_trees_are_read(mark: str) -> None:
-    for text in (TRACE, "main\n|-- step\n|   `-- f\n`-- g\n"):
+    for text in (TRACE, "main, a.py:1\n|-- step, a.py:2\n|   `-- f, a.py:3\n`-- g, a.py:4\n"):
         quoted = "".join(f"{mark}{line}\n" for line in text.splitlines())
         _, plain, _ = _run("tree", "-", stdin=text)
         assert _run("tree", "-", stdin=quoted) == (0, plain, "")
