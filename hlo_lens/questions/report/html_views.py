@@ -47,8 +47,7 @@ from hlo_lens.questions.report.first_page import summary_section
 from hlo_lens.questions.sharding.page import pages as sharding_pages
 from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.questions.sharding.shard import drawings
-from hlo_lens.questions.source.lines import in_checkout
-from hlo_lens.questions.source.lines import own_lines
+from hlo_lens.questions.source.lines import in_checkout, own_lines
 from hlo_lens.render.result import Column, Unit
 from hlo_lens.render.table import Section, Table, cut_table, filled
 from hlo_lens.text.errors import printable
