@@ -9,7 +9,7 @@ import pytest
 
 from hlo_lens.buffers.assignment import HloPosition, HloUse
 from hlo_lens.buffers.assignment_reader import parse_buffer_assignment, parse_buffer_values
-from hlo_lens.text.errors import DumpSyntaxError, HloLensError
+from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import clean
 from tests.buffer_texts import assigned_values
 from tests.lark_alone import lark_alone
@@ -466,37 +466,6 @@ def test_a_text_of_another_kind_is_refused(text: str) -> None:
 
 
 # ---- robustness, time and memory ---------------------------------------------------------------
-
-
-def _damaged(text: str, chance: random.Random) -> str:
-    place = chance.randrange(len(text))
-    what = chance.randrange(5)
-    if what == 0:
-        return text[:place]
-    if what == 1:
-        return text[place:]
-    if what == 2:
-        return text[:place] + text[place + chance.randrange(200) :]
-    if what == 3:
-        strange = chance.choice(["\n", "\0", "<", "({[" * 300, "9" * 5000, " " * 900, "│" * 9])
-        return text[:place] + strange + text[place:]
-    lines = text.split("\n")
-    chance.shuffle(lines)
-    return "\n".join(lines)
-
-
-@pytest.mark.parametrize("seed", range(150))
-def test_any_damage_gives_a_result_or_an_error(seed: int) -> None:
-    text = _damaged(ALLOCATIONS + VALUES + RANGES, random.Random(seed))
-    try:
-        read = parse_buffer_assignment(text)
-    except HloLensError:
-        return
-    for part in (*read.allocations, *(read.values or ())):
-        assert part == part  # all of it can be read
-    lost = len(read.allocations) != 3 or len(assigned_values(read)) != 4
-    if lost and not text.endswith("\n"):
-        assert read.gaps or not read.is_complete
 
 
 @pytest.mark.parametrize("seed", range(60))
