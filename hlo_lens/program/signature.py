@@ -412,16 +412,39 @@ class _Walk:
         self.opcodes = self.flow.opcodes
         self._links = module.links
         self._kept: dict[Value, bool] = {}
+        self._lost: dict[int, bool] = {}
+        opcodes = module.opcodes
+        rows = opcodes.places_of([o for o in opcodes.different if _way(o).is_collective])
+        self._sending = {module.links.owners[row] for row in rows}
 
     def after(self, use: Use, way: _Way) -> Iterable[Value]:
         """Return the values that have the elements of an operand that an instruction moves."""
-        if self.opcodes[use.row] == "while" and not self._is_kept(Value(use.row, use.element)):
+        opcode = self.opcodes[use.row]
+        if opcode == "while" and not self._is_kept(Value(use.row, use.element)):
+            return ()
+        if opcode == "fusion" and self._is_lost(use.row):
             return ()
         if way.is_combined and len(self._links.operands_of(use.row)) > 1:
             element = (use.position, *use.element)
             is_start = self.opcodes[use.row].endswith("-start")
             return (Value(use.row, (1, *element) if is_start else element),)
         return self.flow.after(use)
+
+    def _is_lost(self, row: int) -> bool:
+        """Return whether a fusion neither sends elements of its operands nor returns them."""
+        if row not in self._lost:
+            root, calls = self.flow.root(row), self._links.calls.of_row(row)
+            ends = [NOTHING if root is None else root]
+            if root is not None and self.opcodes[root] == "tuple":
+                ends = [*self._links.operands_of(root)]
+            self._lost[row] = not any(call.place in self._sending for call in calls) and all(
+                end != NOTHING and self._is_computed(end) for end in ends
+            )
+        return self._lost[row]
+
+    def _is_computed(self, row: int) -> bool:
+        way = _way(self.opcodes[row])
+        return not (way.is_passing or way.moved or self.opcodes[row] == "parameter")
 
     def returned(self, value: Value) -> Iterable[Value]:
         """Return the result of the call whose computation returns a value, and what that gives."""
