@@ -54,20 +54,20 @@ def scripts() -> tuple[tuple[str, str], ...]:
         name: f"data:text/javascript,{quote(text, safe=_PLAIN)}"
         for name, text in _modules(assets() / "scripts", "")
     }
-    vendored = ((_CLASSIC, text) for text in _vendored("scripts"))
+    folder = assets() / "vendored"
+    vendored = (
+        (_CLASSIC, folder.joinpath(*name.split("/")).read_text(encoding="utf-8"))
+        for package in manifest()
+        for name in package["scripts"]
+    )
     return (*vendored, ("importmap", json.dumps({"imports": imports})), ("module", _START))
 
 
 @functools.cache
-def styles() -> tuple[str, ...]:
-    """Return the texts of the page's styles: vendored ones, then our own."""
+def style() -> str:
+    """Return the style of the page in ASCII, which keeps its bytes in any encoding."""
     own = (assets() / "page.css").read_text(encoding="utf-8")
-    return (*_vendored("styles"), _ascii(own, "\\{:06x}"))
-
-
-def _ascii(text: str, escape: str) -> str:
-    """Return a text with escapes: a page must keep its bytes in any encoding of the output."""
-    return _NOT_ASCII.sub(lambda match: escape.format(ord(match[0])), text)
+    return _NOT_ASCII.sub(lambda match: f"\\{ord(match[0]):06x}", own)
 
 
 def notices() -> str:
@@ -86,13 +86,6 @@ def manifest() -> list[dict[str, str]]:
     text = (assets() / "vendored" / "manifest.json").read_text(encoding="utf-8")
     packages: list[dict[str, str]] = json.loads(text)["packages"]
     return packages
-
-
-def _vendored(key: str) -> Iterator[str]:
-    folder = assets() / "vendored"
-    for package in manifest():
-        for name in package[key]:
-            yield folder.joinpath(*name.split("/")).read_text(encoding="utf-8")
 
 
 def _modules(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:
@@ -169,7 +162,7 @@ def data_element(name: str, text: str, largest_plain: int = LARGEST_PLAIN) -> st
 def _parts(title: str, data: str) -> Iterator[str]:
     own = [text for _, text in scripts()]
     sources = [f"script-src data: {' '.join(map(_hash, own))}"]
-    sources += [f"style-src {' '.join(map(_hash, styles()))}", "img-src data:", "base-uri 'none'"]
+    sources += [f"style-src {_hash(style())}", "img-src data:", "base-uri 'none'"]
     sources += ["form-action 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'"]
     policy = "; ".join(("default-src 'none'", *sources))
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -181,7 +174,7 @@ def _parts(title: str, data: str) -> Iterator[str]:
     shown = escape(title).encode("ascii", "xmlcharrefreplace").decode()
     yield f"<title>{shown} - hlo-lens</title>\n"
     yield '<link rel="icon" href="data:,">\n'
-    yield from (f"<style>{text}</style>\n" for text in styles())
+    yield f"<style>{style()}</style>\n"
     yield "</head>\n<body>\n"
     yield (
         "<noscript>This page draws its data with scripts of its own, which are switched off "

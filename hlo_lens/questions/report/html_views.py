@@ -34,9 +34,7 @@ from hlo_lens.questions.collectives.page import (
 from hlo_lens.questions.diff.page import module_section
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.peak import (
-    PARAMETERS,
     described_values,
-    nameless_group,
     rows_of_names,
 )
 from hlo_lens.questions.memory.results import memory_results, peak_by, peak_of
@@ -67,7 +65,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.memory.peak import PeakMemory
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.memory.roles import RoleSeries
-    from hlo_lens.questions.snapshots.figures import SpacePeak
     from hlo_lens.render.result import Row
     from hlo_lens.shapes.mesh import Mesh
 
@@ -397,6 +394,10 @@ MOST_COMPARED = 600_000
 LONGEST_LINE = 1500
 """Characters of one line."""
 
+_SNAPSHOT = (
+    "A snapshot has figures alone. Memory over the schedule, at both peaks, and programs side by "
+    "side need the dumps: hlo-lens diff BASE_DIR HEAD_DIR."
+)
 _METADATA = re.compile(r', metadata=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\})*\}')
 """Metadata of an instruction, with strings and one level of braces."""
 
@@ -404,42 +405,25 @@ _METADATA = re.compile(r', metadata=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\})*\}
 def _diff(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
     """Return both schedules, groups at both peaks, and lines side by side; None outside a diff.
 
-    Of a snapshot only the groups at the peak are known; its figures are in the JSON object.
+    With a snapshot the text alone is known.
     """
     base, head, found = subject.base, subject.analysis, subject.diff
     if found is None:
         return None
     is_whole = base is not None and has_texts(head)
+    groups: dict[str, object] = {"op": None}
     spaces: list[Mapping[str, object]] = []
     if base is not None and is_whole:
+        groups = {by: _groups(base, head, by, strings) for by in ("op", "source")}
         spaces = _spaces(base, head, strings)
     return {
-        "note": _snapshot_note(base is not None, has_texts(head)),
+        "note": "" if is_whole else _SNAPSHOT,
         "section": _section(found),
         "spaces": spaces,
-        "groups": {
-            by: _groups(base, head, by, strings)
-            if base is not None and is_whole
-            else _kept_groups(found, by, strings)
-            for by in ("op", "source")
-        },
+        "groups": groups,
         "computations": _computations(subject),
         "computation_count": len(subject.computations),
     }
-
-
-def _snapshot_note(*has_sides: bool) -> str:
-    """Return what is not known because a side is a snapshot; empty for two dumps."""
-    if all(has_sides):
-        return ""
-    sides = [
-        side for side, has_side in zip(("base", "head"), has_sides, strict=True) if not has_side
-    ]
-    which = f"The {sides[0]} is a snapshot" if len(sides) == 1 else "Both sides are snapshots"
-    return (
-        f"{which} with figures and the values at the peak. Memory over the schedule and programs "
-        "side by side need the dumps: hlo-lens diff BASE_DIR HEAD_DIR."
-    )
 
 
 def _section(diff: ModuleDiff) -> Mapping[str, object]:
@@ -490,39 +474,14 @@ def _side(layout: MemoryLayout, color: int, strings: Strings) -> dict[str, objec
 def _groups(
     base: ModuleDump, head: ModuleDump, by: str, strings: Strings
 ) -> Mapping[str, object] | None:
-    """Return label, bytes before and bytes after of each group of values at the peaks."""
+    """Return label, bytes before and bytes after of each group of values at the peaks.
+
+    They are the largest groups of both sides, and the sums of the others.
+    """
     sides = [peak_by(one, by) for one in (base, head)]
     if sides[0] is None or sides[1] is None:
         return None
     mine, yours = ({group[0]: group[1] for group in side.groups} for side in sides if side)
-    return _listed_groups(mine, yours, strings)
-
-
-def _kept_groups(diff: ModuleDiff, by: str, strings: Strings) -> Mapping[str, object] | None:
-    """Return the same of the values at the peak that snapshots keep."""
-    sides = (diff.base, diff.head)
-    peaks = [next((p for p in one.peaks if p.color == DEFAULT_SPACE), None) for one in sides]
-    if peaks[0] is None or peaks[1] is None:
-        return None
-    if not (peaks[0].is_peak and peaks[1].is_peak):
-        return None
-    mine, yours = (_kept_bytes(one, by) for one in peaks if one is not None)
-    return _listed_groups(mine, yours, strings)
-
-
-def _kept_bytes(peak: SpacePeak, by: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for one in peak.groups:
-        name = (one.op_name if by == "op" else one.source) or nameless_group(one.category)
-        label = PARAMETERS if one.category == "argument" else name
-        found[label] = found.get(label, 0) + one.size_bytes
-    return found
-
-
-def _listed_groups(
-    mine: Mapping[str, int], yours: Mapping[str, int], strings: Strings
-) -> Mapping[str, object]:
-    """Return the largest groups of both sides, and the sums of the others."""
     labels = sorted(
         {*mine, *yours}, key=lambda one: (-max(mine.get(one, 0), yours.get(one, 0)), one)
     )
@@ -785,30 +744,8 @@ def _program(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
         "operand_count": [count for _, count in operands],
         "users": [names for names, _ in users],
         "user_count": [count for _, count in users],
-        "calls": {place: calls for place, row in enumerate(rows) if (calls := _calls(module, row))},
-        "callers": _callers(analysis, strings, {owners[row] for row in rows}),
         **_origins(analysis, rows, strings),
     }
-
-
-def _calls(module: HloModule, row: int) -> list[tuple[str, str]]:
-    """Return attribute and name of the computations that an instruction calls."""
-    names, found = module.computation_names, module.links.calls.of_row(row)[:MOST_EDGES]
-    return [(one.role, printable(names[one.place])) for one in found if one.place != NOTHING]
-
-
-def _callers(
-    analysis: ModuleDump, strings: Strings, places: Iterable[int]
-) -> Mapping[int, tuple[list[int], int]]:
-    """Return the callers of computations, by the number of the computation's name."""
-    module = hlo_text(analysis)
-    found = {}
-    for place in sorted(places):
-        rows = dict.fromkeys(call.row for call in module.links.calls.of_computation(place))
-        if rows:
-            name = strings.number(module.computation_names[place])
-            found[name] = _edges(analysis, strings, list(rows))
-    return found
 
 
 def _origins(

@@ -29,7 +29,6 @@ from hlo_lens.questions.collectives.page import (
 from hlo_lens.questions.dumps.page import estimate_notes, modules_table
 from hlo_lens.questions.findings.findings import module_findings
 from hlo_lens.questions.findings.page import NONE, counts_text, finding_facts
-from hlo_lens.questions.findings.values import argument_of
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.page import (
     leading_table,
@@ -58,7 +57,7 @@ from hlo_lens.questions.sharding.page import (
     sharding_rows,
     sum_text,
 )
-from hlo_lens.questions.sharding.savings import DonationStatus, sharding_results
+from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.questions.snapshots.module_snapshot import module_facts
 from hlo_lens.questions.work.work import repeated_text, work, work_object
 from hlo_lens.render.result import Column, Unit, facts_object, row_objects, rows_of
@@ -85,16 +84,12 @@ if TYPE_CHECKING:
     from hlo_lens.questions.dumps.groups import Lead
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.plans.plans import Verdict
-    from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.questions.sharding.savings import ShardingResults
 
 RANKING = 100
 """Rows of an open-ended ranking in JSON; ``row_count`` is the number of all."""
 
 _NAMES_SHOWN = 5
-_DONATIONS_SHOWN = 3
-"""Arrays that are listed; more are listed by argument of the function."""
-
 GAP_COLUMNS = (
     Column("line", Unit.NONE, "1-based line of the file"),
     Column("column", Unit.NONE, "1-based column"),
@@ -276,7 +271,7 @@ def head_facts(dump: ModuleDump, role: str = "") -> Iterator[tuple[str, str]]:
             outputs = len(signature.outputs) if signature.has_outputs else None
             yield "outputs", _interface_text(outputs, signature.outputs)
         if shardings is not None:
-            yield "donation", _donation_text(shardings)
+            yield "donation", donation_text(shardings)
         yield "collectives", _collectives_text(dump)
         if shardings is not None and shardings.table.num_devices > 1:
             yield "replicated", replicated_text(shardings)
@@ -324,27 +319,6 @@ def _other_spaces(memory: MemoryResults) -> str:
         size = format_bytes(sum(size for size, _ in small))
         parts.append(f"{size} in {', '.join(name for _, name in small)}")
     return ", ".join(parts)
-
-
-def _donation_text(shardings: ShardingResults) -> str:
-    """Return the outcomes of donation, and the largest arguments that could be donated."""
-    text = donation_text(shardings)
-    possible = shardings.donations.of(DonationStatus.DONATABLE) if shardings.is_complete else ()
-    if not possible:
-        return text
-    leaves: dict[str, list[ShardedValue]] = {}
-    for donation in possible:
-        name = donation.value.value.name or ""
-        whole = argument_of(name) if len(possible) > _DONATIONS_SHOWN else name
-        leaves.setdefault(whole, []).append(donation.value)
-    names = []
-    for name, values in sorted(
-        leaves.items(), key=lambda item: -sum(value.device_bytes or 0 for value in item[1])
-    ):
-        size = sum_text(value.device_bytes for value in values)
-        arrays = f"{name} ({plural(len(values), 'array')})"
-        names.append(f"{values[0].value.name if len(values) == 1 else arrays} {size}")
-    return f"{text}: {listed(names, _DONATIONS_SHOWN)}"
 
 
 def work_line(dump: ModuleDump) -> str:

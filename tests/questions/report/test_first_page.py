@@ -46,11 +46,11 @@ MOST_LINES = 30
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=str)
-@pytest.mark.parametrize("columns", [80, 100, 120])
-def test_page_has_at_most_30_lines(path: Path, columns: int) -> None:
-    lines = output_of(["report", str(path)], columns=columns).splitlines()
-    assert len(lines) <= (MOST_LINES if columns >= 100 else MOST_LINES + 4)
-    assert all(len(line) <= columns for line in lines if "hlo-lens " not in line)
+def test_page_has_at_most_30_lines(path: Path) -> None:
+    for columns in (80, 100):
+        lines = output_of(["report", str(path)], columns=columns).splitlines()
+        assert len(lines) <= (MOST_LINES if columns >= 100 else MOST_LINES + 4)
+        assert all(len(line) <= columns for line in lines if "hlo-lens " not in line)
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus beside the checkout")
@@ -149,13 +149,6 @@ def test_memory_without_live_ranges_names_what_is_missing(tmp_path: Path) -> Non
     page = output_of(["report", str(tmp_path)])
     assert "temporaries" in page
     assert "missing: live ranges; XLA writes it with" in page
-
-
-def test_arguments_that_could_be_donated_are_in_the_head() -> None:
-    text = output_of(["report", "sample_dumps/tpu/wasteful", "--full"])
-    assert "could be donated: params['w_down'] 2.00MiB, params['w_up'] 2.00MiB" in " ".join(
-        text.split()
-    )
 
 
 def test_other_modules_have_a_line_and_the_command_that_lists_them() -> None:

@@ -130,16 +130,6 @@ def test_page_has_the_facts_from_the_dump(
     assert "not known: 0 modules of the dump may be that of the message" in capsys.readouterr().out
 
 
-def test_page_without_a_dump_has_no_facts_from_one(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    log = tmp_path / "oom.txt"
-    log.write_text(NEW.format(used="2.00M", capacity="1.00M", name="jit_f"), "utf-8")
-    main(["report", str(log), "-f", "json"], standalone_mode=False)
-    (module,) = json.loads(capsys.readouterr().out)["modules"]
-    assert module["log"]["compile_out_of_memory"][0]["dump"] is None
-
-
 # ---- warnings ----------------------------------------------------------------------------------
 
 LOGS = corpus.SAMPLES / "logs"

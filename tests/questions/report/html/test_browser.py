@@ -114,20 +114,6 @@ def test_search_leaves_what_has_the_words(drawn: Drawer) -> None:
     assert sorted(_rows(page)) == sorted(expected)
 
 
-def test_a_selected_value_is_in_the_address_and_described(drawn: Drawer) -> None:
-    page = drawn(sample_page())
-    name, size = _rows(page)[0]
-    page.locator("#view-alive .picture button.name").first.click()
-    fragment = page.evaluate("location.hash")
-    assert name.replace("{", "%7B").replace("}", "%7D") in fragment
-    again = drawn(sample_page(), fragment)
-    card = again.locator("aside.card")
-    assert name in card.inner_text()
-    assert size in card.inner_text()
-    again.keyboard.press("Escape")
-    assert not card.is_visible()
-
-
 def test_dragging_on_the_picture_shows_a_part_of_the_schedule(drawn: Drawer) -> None:
     page = drawn(sample_page())
     box = page.locator("canvas.stack").bounding_box()
@@ -166,14 +152,6 @@ def test_pictures_select_a_value(drawn: Drawer, picture: str) -> None:
     page.locator("#view-alive button.box:not(.scope)").first.click()
     assert page.evaluate("hloLens.selection.get('value')")
     assert page.locator("aside.card").is_visible()
-
-
-def test_rectangles_have_the_bytes_of_the_instant(drawn: Drawer) -> None:
-    page = drawn(sample_page())
-    page.get_by_role("button", name="Icicle", exact=True).click()
-    total = page.evaluate("hloLens.module.views.memory.spaces[0].peak.bytes")
-    text = page.locator("#view-alive .box").first.inner_text()
-    assert format_bytes(total) in text
 
 
 INSTRUCTIONS = 500_000
@@ -290,11 +268,6 @@ def test_an_axis_of_any_name_has_its_bytes(drawn: Drawer, hostile: str) -> None:
     assert set(rows) == {"__proto__"}
 
 
-def test_an_instruction_named_constructor_is_selected(drawn: Drawer, hostile: str) -> None:
-    page = drawn(hostile, "#i=constructor")
-    assert "copy-start(" in page.locator("aside.card").inner_text()
-
-
 SAMPLE = "gpu/fsdp_transformer"
 PAPER = 680
 """Width of A4 without its margins, in pixels of the style sheet."""
@@ -324,18 +297,6 @@ def test_paper_has_all_views_whole_and_light_and_no_controls(open_page: Opener) 
     opened.assert_quiet()
 
 
-def test_sums_are_printed_once_at_the_end_of_a_table(drawn: Drawer) -> None:
-    page = drawn(sample_page(SAMPLE), width=PAPER)
-    sheets = page.pdf(format="A4")
-    page.emulate_media(media="print")
-    shown = page.locator("tfoot").evaluate_all(
-        "all => all.map(one => getComputedStyle(one).display)"
-    )
-    assert shown
-    assert set(shown) == {"table-row-group"}
-    assert 2 <= sheets.count(b"/Type /Page\n") <= 20
-
-
 def test_pictures_are_as_wide_as_the_paper(drawn: Drawer) -> None:
     page = drawn(sample_page(SAMPLE), width=1440)
     page.get_by_role("button", name="Treemap", exact=True).click()
@@ -361,23 +322,6 @@ def test_a_step_of_a_model_of_8_billion_weights_has_a_small_page(drawn: Drawer) 
     assert len(text) < LARGEST_MODEL_PAGE
     page = drawn(text)
     assert page.locator("section.view[data-drawn]").count() >= 7
-
-
-def test_many_instants_are_moved_through_smoothly(drawn: Drawer) -> None:
-    page = drawn(page_of(large_report(INSTANTS)))
-    plot = page.locator("#view-memory canvas.stack")
-    plot.focus()
-    start = time.perf_counter()
-    for key in ("Shift+ArrowLeft", "+", "-"):
-        for _ in range(STEPS):
-            page.keyboard.press(key)
-    assert time.perf_counter() - start < 2 * MOST_SECONDS
-    box = page.locator("#view-memory canvas.stack").bounding_box()
-    assert box is not None
-    start = time.perf_counter()
-    for k in range(STEPS):
-        page.mouse.move(box["x"] + box["width"] * k / STEPS, box["y"] + 50)
-    assert time.perf_counter() - start < MOST_SECONDS
 
 
 def test_the_first_screen_has_verdict_bar_picture_limit_and_findings(drawn: Drawer) -> None:

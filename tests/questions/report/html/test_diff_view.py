@@ -171,36 +171,25 @@ def test_check_has_the_objects_of_report_and_diff() -> None:
     assert module["pair"] == f"{BASE} {HEAD}"
 
 
-def test_check_without_a_baseline_has_no_changes() -> None:
-    views = _module(_page_of("check", HEAD, "--fail-on", "memory.total_bytes>1GiB"))["views"]
-    assert "memory" in views
-    assert "diff" not in views
-
-
 def test_check_of_a_snapshot_has_its_verdicts(drawn: Drawer, snapshots: list[str]) -> None:
     page = drawn(_page_of("check", snapshots[1], "--baseline", snapshots[0]))
     assert "memory.total_bytes" in page.locator("section.view").first.inner_text()
 
 
-@pytest.mark.parametrize("kept", [(0,), (1,), (0, 1)])
-def test_diff_with_snapshots_draws_their_figures(
+@pytest.mark.parametrize("kept", [(0,), (0, 1)])
+def test_diff_with_snapshots_has_their_figures(
     drawn: Drawer, snapshots: list[str], kept: tuple[int, ...]
 ) -> None:
     sides = [snapshots[k] if k in kept else side for k, side in enumerate((BASE, HEAD))]
     page = _page_of("diff", *sides)
     view = _module(page)["views"]["diff"]
-    which = "Both sides" if len(kept) == 2 else f"The {('base', 'head')[kept[0]]} is"
-    assert view["note"].startswith(which)
+    assert view["note"].startswith("A snapshot has figures alone.")
     memory = data_of(page)["hlo-lens-data"]["modules"][0]["memory"]
-    for groups in view["groups"].values():
-        for side in ("base", "head"):
-            assert sum(groups[side]) + groups[f"others_{side}"] == memory["peak.bytes"][side]
     shown = drawn(page)
     text = shown.locator("#view-diff").inner_text()
     assert "snapshot" in text
     for side in ("base", "head"):
         assert format_bytes(memory["total_bytes"][side]) in text
-    assert shown.locator("#view-diff .box.delta").count() > 3
 
 
 def test_the_first_screen_of_a_diff_has_picture_and_causes(drawn: Drawer) -> None:

@@ -44,20 +44,6 @@ def test_a_name_opens_the_card_and_escape_returns_to_it(drawn: Drawer, names: st
     assert page.locator("main").evaluate("main => main.contains(document.activeElement)")
 
 
-def test_a_click_of_a_pointer_leaves_the_focus(drawn: Drawer) -> None:
-    page = drawn(sample_page())
-    page.locator("#view-alive .picture tbody button.name").nth(1).click()
-    assert page.locator(CARD).is_visible()
-    assert not page.locator(CARD).evaluate("card => card.contains(document.activeElement)")
-
-
-def test_a_sorted_table_keeps_the_focus_on_its_head(drawn: Drawer) -> None:
-    page = drawn(sample_page())
-    page.locator("#view-program").get_by_role("button", name="opcode").focus()
-    page.keyboard.press("Enter")
-    assert _focused(page).startswith("opcode ")
-
-
 @pytest.mark.parametrize("picture", ["Treemap", "Icicle"])
 def test_arrow_keys_go_through_rectangles(drawn: Drawer, picture: str) -> None:
     page = drawn(sample_page())
@@ -125,15 +111,6 @@ def test_back_returns_to_what_was_selected_before(drawn: Drawer) -> None:
     assert not page.locator("aside.card").is_visible()
     page.go_forward()
     assert page.locator("aside.card h2").inner_text() == first
-
-
-def test_steps_of_arrow_keys_are_one_entry_of_the_history(drawn: Drawer) -> None:
-    page = drawn(sample_page())
-    before = page.evaluate("history.length")
-    page.locator("#view-memory canvas.stack").focus()
-    for _ in range(20):
-        page.keyboard.press("ArrowRight")
-    assert page.evaluate("history.length") == before + 1
 
 
 def test_an_address_opens_a_view(open_page: Opener) -> None:

@@ -4,7 +4,7 @@ import { swatch } from "colors";
 import { button, commandLine, el, factList, instructionLink, joined, quoted, replace, sourceLink,
   valueLink } from "dom";
 import { formatBytes, formatCount, plural } from "format";
-import { chosenSpace, findValue, memoryModel, placeOfInstruction } from "memory_model";
+import { findValue, placeOfInstruction } from "memory_model";
 import { makerOf } from "selection";
 
 const NOTHING = { value: undefined, instruction: undefined };
@@ -61,20 +61,11 @@ function draw(card, page) {
       ? ` --space ${found.space.color}` : ""} --at ${quoted(name)}`));
 }
 
-// When an instruction runs, and the largest value that it makes; null if neither is known.
+// The largest value that an instruction makes; null if none is known.
 function itsMemory(name, page) {
-  const data = page.module.views.memory;
-  if (!data) return null;
-  const space = chosenSpace(data, page.selection);
-  const model = memoryModel(data, space, page.strings);
-  const place = model.placeOfInstruction(name);
   const held = findValue(page, name);
-  if (place === undefined && !held) return null;
-  const instant = model.instantOf(place);
-  return el("p", {}, place === undefined ? null : ["runs at ", button(`instant ${formatCount(instant)}`,
-    () => page.selection.set({ space: space.color, instant }), { title: "select the instant in the memory" }), " "],
-  held ? [`holds ${formatBytes(held.model.values.size[held.k])}: `,
-    valueLink(held.model.name(held.k), page)] : null);
+  return held && el("p", {}, `holds ${formatBytes(held.model.values.size[held.k])}: `,
+    valueLink(held.model.name(held.k), page));
 }
 
 function facts({ model, space, k }, page) {
@@ -106,9 +97,7 @@ function instructionDetails(name, page) {
       ["source", sourceLink(text("source"), page)], ["operation", text("op_name")],
       ["stack", stack(text("stack"), page)],
       ["operands", links(data.operands[k], data.operand_count[k], page)],
-      ["users", links(data.users[k], data.user_count[k], page)],
-      ["calls", (data.calls[k] || []).map(([role, called]) => `${called} (${role})`).join(", ")],
-      ["called by", links(...(data.callers[data.computation[k]] || [[], 0]), page)]]),
+      ["users", links(data.users[k], data.user_count[k], page)]]),
     commandLine(`hlo-lens show ${page.module.command} ${quoted(name)}`));
 }
 

@@ -9,7 +9,7 @@ const SHOWN = 25;
 const LEAST_SEARCHED = 12; // rows of a table that has a search
 const SOURCES = new Set(["source", "group", "where"]);
 const WORDS = /(?!^not known$)[a-z]{3}/; // of a cell that is no amount
-const AMOUNT = /^[~<>=+]*(-?[\d,.]+) ?([KMGTPEk]?)(i?)(?:B|FLOP|s|%)?$/;
+const AMOUNT = /^[~<>=+]* ?(-?[\d,.]+) ?([KMGTPEk]?)(i?)(?:B|FLOP|s|%)?$/;
 
 // The chosen record is shown wherever it is. Columns: { title, meaning, isNumber, cell(record) => text
 // or node, by(record) => sort key, which is searched too }. The search is in the selection, by the name

@@ -128,12 +128,6 @@ class MemoryModel {
     return number === undefined || number < 0 ? null : this.strings[number];
   }
 
-  // The place at which an instruction runs; undefined if it is not stored.
-  placeOfInstruction(name) {
-    const place = this.space.schedule.findIndex((number) => this.strings[number] === name);
-    return place < 0 ? undefined : place;
-  }
-
   text(key, k) {
     const number = this.values[key][k];
     return number < 0 ? null : this.strings[number];
