@@ -398,7 +398,7 @@ _REDISTRIBUTION = re.compile(
 _REDISTRIBUTE_FILE = re.compile(r"(?:^|/)_?redistribute\.py\Z")
 _STEPS = ("forward", "backward", "apply")
 _NEVER = re.compile(
-    r"costs?|rules?|plans?|strateg(?:y|ies)|infos?|specs?|schemas?|hooks?|placements?|sizes?|meta",
+    r"costs?|rules?|plans?|strateg(?:y|ies)|infos?|specs?|schemas?|hooks?|placements?|sizes?|meta"
 )
 """Last words of names that concern communication but do not communicate."""
 

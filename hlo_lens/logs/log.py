@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hlo_lens.logs.compiler_output import (
-    read_buffer_statistics,
-    read_warning,
-    without_ended_alarms,
-)
+from hlo_lens.logs.compiler_output import read_buffer_statistics, read_warning, without_ended_alarms
 from hlo_lens.logs.messages import Found, Refusals, find_anchors
 from hlo_lens.logs.out_of_memory import (
     read_allocator,

@@ -25,7 +25,6 @@ from hlo_lens.logs.out_of_memory import (
     memory_shortage,
     missing_bytes,
     size_bounds,
-    sum_bounds,
 )
 from hlo_lens.logs.sharding_facts import (
     DeviceShapes,
@@ -378,7 +377,7 @@ def _refusal_sections(name: str, log: LogText, dump: DumpFacts | None) -> Iterat
             title=f"{name}: out of {message.memory_space} at compile time{place}",
             facts=tuple(_refusal_facts(message)),
             tables=tuple(_refusal_tables(message)),
-            notes=(*notes, *_statement_notes(message)),
+            notes=tuple(notes),
         )
         if dump is not None:
             yield _dump_section(f"{name}: facts from the dump{place}", dump.shortages[number])
@@ -473,23 +472,6 @@ def _shortage_table(shortage: MemoryShortage, note: str) -> Table:
         notes=(note,),
     )
     return replace(table, kept=("at_most_bytes", "is_enough", "source"))
-
-
-def _statement_notes(message: CompileOutOfMemory) -> Iterator[str]:
-    """Yield a note for each statement whose parts do not add up to its sum."""
-    for what, whole, parts in (
-        (f"{message.memory_space} usage", message.total, message.usage),
-        ("program", message.requirement, message.parts),
-    ):
-        sizes = [part.size for part in parts if part.size is not None]
-        if whole is None or not sizes or len(sizes) < len(parts):
-            continue
-        (least, most), (low, high) = sum_bounds(sizes), size_bounds(whole)
-        if most < low or least > high:
-            yield (
-                f"the lines of the {what} add up to {bounds_text((least, most))}, not to {whole}: "
-                "the message omits the rest"
-            )
 
 
 # ---- running programs --------------------------------------------------------------------------
@@ -692,11 +674,7 @@ _SUMS = {
 }
 
 
-_KINDS = {
-    "parameter": "arguments",
-    "maybe_live_out": "outputs",
-    "preallocated_temp": "buffers",
-}
+_KINDS = {"parameter": "arguments", "maybe_live_out": "outputs", "preallocated_temp": "buffers"}
 
 
 def _most(size: HumanSize | None) -> int:

@@ -205,8 +205,7 @@ ROWS = (
         refusal=f"this is binary data, neither text nor a proto of XLA; dump text with {AS_TEXT}",
     ),
     KindRow(
-        kind=DumpKind.OTHER,
-        refusal="expected 'HloModule' or a computation, found no dump of XLA",
+        kind=DumpKind.OTHER, refusal="expected 'HloModule' or a computation, found no dump of XLA"
     ),
 )
 

@@ -201,11 +201,7 @@ class Gap:
     def as_error(self) -> DumpSyntaxError:
         """Return the gap as an exception, for strict parsing."""
         return DumpSyntaxError(
-            self.message,
-            path=self.path,
-            line=self.line,
-            column=self.column,
-            excerpt=self.excerpt,
+            self.message, path=self.path, line=self.line, column=self.column, excerpt=self.excerpt
         )
 
 

@@ -32,12 +32,7 @@ _STATE_HEADS = (
     "Summary of in-use Chunks by size",
     "Sum Total of in-use chunks: ",
 )
-ALLOCATOR_STATE = (
-    *_STATE_HEADS,
-    " Chunks of size ",
-    "in use in bin.",
-    "MaxInUse",
-)
+ALLOCATOR_STATE = (*_STATE_HEADS, " Chunks of size ", "in use in bin.", "MaxInUse")
 """Words of a state of an allocator that was pasted whole, or from some line on."""
 
 REMATERIALIZATION_LIMIT = ("Can't reduce memory use below",)
@@ -50,12 +45,7 @@ WARNINGS = (
     "Constant folding an instruction is taking > ",
     "byte size of input/output arguments (",
 )
-_SHARDING_CALLS = (
-    "NamedSharding(",
-    "PartitionSpec(",
-    "ShapedArray(",
-    "ShapeDtypeStruct(",
-)
+_SHARDING_CALLS = ("NamedSharding(", "PartitionSpec(", "ShapedArray(", "ShapeDtypeStruct(")
 SHARDINGS = (*_SHARDING_CALLS, "Mesh(", "OrderedDict(")
 SHARDINGS_NEARBY = (" => ", "{devices=[", "P(", "@")
 """Words of lines with shardings that other lines have too; they count only near those above."""
@@ -63,10 +53,7 @@ SHARDINGS_NEARBY = (" => ", "{devices=[", "P(", "@")
 BOXES = ("┌──",)
 """Left upper corner of a drawing."""
 
-_SHARDING_SIGNS = (
-    *_SHARDING_CALLS,
-    *("Mesh('", 'Mesh("', "Mesh(device_ids=", "Mesh(axis_sizes="),
-)
+_SHARDING_SIGNS = (*_SHARDING_CALLS, *("Mesh('", 'Mesh("', "Mesh(axis_sizes="))
 """Words that distinguish a log with shardings from other texts."""
 
 _BOX_WALLS = ("│ GPU ", "│ CPU ", "│ TPU ", "│GPU ", "│CPU ", "│TPU ")
