@@ -694,7 +694,7 @@ def _buffer_facts(entry: BufferLogEntry) -> Iterator[tuple[str, str]]:
             yield "never in use", f"{unused.text} of the temporaries"
         largest = max(_KINDS, key=lambda name: _most(getattr(stats, name)))
         if _most(getattr(stats, largest)):
-            yield _TRY, _REMEDIES[_KINDS[largest]]
+            yield _TRY, f"of this program's memory, {_REMEDIES[_KINDS[largest]]}"
 
 
 def _buffer_tables(entry: BufferLogEntry) -> Iterator[Table]:
