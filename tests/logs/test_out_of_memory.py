@@ -170,15 +170,6 @@ def test_foreign_lines_inside_are_gaps_with_their_place() -> None:
     assert not log.compile_ooms[0].is_complete
 
 
-def test_damaged_section_is_a_gap_and_the_others_are_read() -> None:
-    damaged = FIRST.replace("HLO temp         51.00G", "HLO temp         51,00G")
-    (message,) = parse_log(damaged).compile_ooms
-    assert (message.requirement, message.parts) == (size("51.00G"), ())
-    assert len(message.allocations) == 11
-    assert not message.is_complete
-    assert "51,00G" in parse_log(damaged).gaps[0].excerpt
-
-
 @pytest.mark.parametrize("cut", range(0, len(FIRST), 97))
 def test_message_cut_anywhere_gives_its_beginning_or_an_error(cut: int) -> None:
     try:
@@ -387,27 +378,6 @@ def test_statistics_in_tables_are_read(row: Callable[[str], str]) -> None:
     stats = STATE[STATE.index("Limit:") :].splitlines()
     (state,) = parse_log("".join(f"{row(line)}\n" for line in stats)).allocators
     assert state.stats == parse_log(STATE).allocators[0].stats
-
-
-def test_repeated_messages_keep_their_first_words() -> None:
-    line = "Allocator (GPU_0_bfc) ran out of memory trying to allocate 3.46GiB (rounded to 9)\n"
-    assert len(parse_log(4 * line).failures) == 4
-    line = "RuntimeError: Out of memory while trying to allocate 512 bytes.\n"
-    assert len(parse_log(4 * line).failures) == 4
-
-
-def test_states_of_two_allocators_are_two() -> None:
-    second = STATE.replace("GPU_0", "GPU_1")
-    assert [s.name for s in parse_log(STATE + "\n" + second).allocators] == [
-        "GPU_0_bfc",
-        "GPU_1_bfc",
-    ]
-
-
-def test_damaged_line_of_a_state_is_a_gap() -> None:
-    log = parse_log(STATE.replace("Free  at 7f2c00 of size 512", "Free  at 7f2c00 of sizz 512"))
-    assert [gap.line for gap in log.gaps] == [9]
-    assert not log.allocators[0].is_complete
 
 
 # ---- several kinds in one log ------------------------------------------------------------------

@@ -163,11 +163,6 @@ def test_value_that_is_cut_off_is_a_gap() -> None:
     assert [gap.line for gap in log.gaps] == [2]
 
 
-def test_dumps_of_objects_are_skipped_and_counted() -> None:
-    log = shardings(SAMPLE.read_text("utf-8"))
-    assert (log.dumps, log.dump_lines) == (6, 24)
-
-
 # ---- drawings ----------------------------------------------------------------------------------
 
 SQUARE = """\
@@ -348,23 +343,6 @@ def test_ids_of_devices_below_a_mesh_are_its_own(head: str, table: str) -> None:
     assert value.mesh.text == "x=2, y=3 [0, 2, 4, 1, 3, 5]"
     log = parse_log(SPEC + head + table + "end\n")
     assert log.understood_lines == 1 + (head + table).count("\n")
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        "  Device IDs:\n[[0 1 2]\n [3 4 5]]\n",
-        "  losses:\n[[0 2 4]\n [1 3 5]]\n",
-        "  Device IDs:\n[[0 2 4]\n [1 3 4]]\n",
-        "  Device IDs:\n[[0 2 4]\n [1 3]]\n",
-        "  Device IDs:\n[[0 2 4]\n [1",
-        "\n\n\n  Device IDs:\n[[0 2 4]\n [1 3 5]]\n",
-    ],
-)
-def test_other_arrays_are_not_the_ids_of_a_mesh(table: str) -> None:
-    value = only_mesh(HEADS["sizes"] + table)
-    assert value.mesh is not None
-    assert value.mesh.mesh.device_ids == (0, 1, 2, 3, 4, 5)
 
 
 # ---- agreement of drawings ---------------------------------------------------------------------

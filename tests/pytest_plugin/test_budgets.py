@@ -164,13 +164,6 @@ def test_rules_and_the_tests_that_ran_decide(saved: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["error: *nonsense*"])
 
 
-def test_a_baseline_that_is_not_there_fails(pytester: pytest.Pytester) -> None:
-    write(pytester, TWO)
-    result = compared(pytester)
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(["error: base.json: no such file*"])
-
-
 @pytest.mark.skipif(
     importlib.util.find_spec("xdist") is None, reason="pytest-xdist is not installed"
 )

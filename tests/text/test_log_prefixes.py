@@ -34,24 +34,17 @@ Lead = Callable[[int], str]
 
 LEADS: dict[str, Lead] = {
     "logging": lambda k: f"2026-03-04 10:00:{k % 60:02},{k % 1000:03} ERROR train.py:7 - ",
-    "logging default": lambda k: "ERROR:trainer:",
-    "loguru": lambda k: f"2026-03-04 10:00:{k % 60:02}.123 | ERROR    | a.b:step:7 - ",
     "bracketed": lambda k: f"[2026-03-04 10:00:{k % 60:02},001][jax][ERROR] - ",
     "absl": lambda k: f"E0304 10:00:{k % 60:02}.123456  123 pjrt.cc:99] ",
-    "journald": lambda k: f"Mar 04 10:00:{k % 60:02} node python[77]: ",
     "kubectl": lambda k: "[pod/job-0-abcde/main] ",
     "compose": lambda k: "worker-1  | ",
     "ray": lambda k: "(Worker pid=99, ip=10.0.0.7) ",
     "torchrun": lambda k: "[rank12]:",
-    "srun": lambda k: " 12: ",
     "pdsh": lambda k: "node0012: ",
     "kaggle": lambda k: f"{1200 + k / 10:.1f}s {k + 1} ",
     "line numbers": lambda k: f"{k + 95:5} ",
     "quotation": lambda k: "> > ",
-    "comment": lambda k: "# ",
-    "slashes": lambda k: "// ",
     "pytest": lambda k: "E       ",
-    "words": lambda k: "[worker 3] out> ",
     "iso": lambda k: f"2026-03-04T10:00:{k % 60:02}.5Z app=train level=error msg=",
 }
 

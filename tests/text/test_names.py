@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from hlo_lens.text.names import did_you_mean, nearest_names, portable_path
+from hlo_lens.text.names import did_you_mean, nearest_names
 from tests.timing import cpu_seconds
 
 
@@ -24,17 +22,3 @@ def test_message_has_at_most_four_names() -> None:
 def test_time_is_bounded_for_many_names() -> None:
     names = [f"fusion.{k}" for k in range(300_000)]
     assert cpu_seconds(lambda: nearest_names("fusoin.12345", names)) < 5
-
-
-@pytest.mark.parametrize(
-    ("path", "short"),
-    [
-        ("/home/me/project/train.py", "project/train.py"),
-        ("/v/lib/python3.11/site-packages/flax/linen/linear.py", "flax/linen/linear.py"),
-        ("C:\\work\\project\\train.py", "project/train.py"),
-        ("src/a/b/train.py", "src/a/b/train.py"),
-        ("<stdin>", "<stdin>"),
-    ],
-)
-def test_source_files_are_named_alike_on_every_machine(path: str, short: str) -> None:
-    assert portable_path(path) == short

@@ -16,13 +16,6 @@ def test_few_texts_are_the_texts(texts: list[str]) -> None:
     assert few.different == tuple(dict.fromkeys(texts))
 
 
-@given(st.lists(st.sampled_from(("add", "dot", "tuple", "add.1")), max_size=30))
-def test_places_of_texts_are_ascending(texts: list[str]) -> None:
-    wanted = {"add", "tuple", "absent"}
-    expected = [place for place, text in enumerate(texts) if text in wanted]
-    assert FewTexts(texts).places_of(wanted) == expected
-
-
 @given(
     st.lists(st.sampled_from(("add", "dot", "tuple", "add.1")), max_size=30),
     st.integers(0, 30),

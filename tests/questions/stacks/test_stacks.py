@@ -113,15 +113,6 @@ def test_stack_of_a_value_without_one_is_inferred_and_a_source_line_is_a_stack()
     assert count.residuals == (("[parameters]", 1),)
 
 
-def test_unknown_trip_counts_are_unknown_amounts() -> None:
-    dump = load(SAMPLES / "cpu" / "shard_map_collectives").modules[0]
-    assert dump.hlo is not None
-    found = collectives(dump)
-    tree = wire_call_tree(dump.hlo, found)
-    assert found.wire_bytes_per_device is None
-    assert tree.unknown_total == sum(c.wire_bytes_per_run is None for c in found.collectives) > 0
-
-
 BRANCHES = """
 HloModule m, is_scheduled=true, num_partitions=4
 
@@ -174,15 +165,6 @@ def test_report_recognises_a_call_tree_by_its_content() -> None:
     assert (tree["total"], tree["functions"], tree["depth"]) == (133, 23, 8)
 
 
-def test_several_kinds_in_one_file() -> None:
-    log = (SAMPLES / "logs" / "tpu_oom_libtpu_0_0_17.txt").read_text("utf-8")
-    for text in (f"{TRACE}{log}", f"{log}{TRACE}"):
-        _, out, _ = _run("report", "-", "-f", "json", stdin=text)
-        modules = json.loads(out)["modules"]
-        assert sum(module.get("log") is not None for module in modules) == 1
-        assert sum(module.get("call_trees") is not None for module in modules) == 1
-
-
 def test_json_has_all_nodes_as_columns() -> None:
     code, out, _ = _run("tree", SAMPLE, "-f", "json")
     assert code == 0
@@ -226,21 +208,6 @@ def test_gap_inside_a_tree_is_reported() -> None:
     assert code == 4
     assert "<stdin>:4:1: error: expected a line of the tree" in err
     assert "1 gap inside the trees" in out
-
-
-def test_module_without_the_measure_is_left_out_with_a_note(tmp_path: Path) -> None:
-    sample = SAMPLES / "cpu" / "tp_mlp"
-    for file in sample.glob("*after_optimizations*.txt"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    lone = "HloModule lone\n\nENTRY e {\n  ROOT p = f32[8]{0} parameter(0)\n}\n"
-    (tmp_path / "module_0009.lone.cpu_after_optimizations.txt").write_text(lone, "utf-8")
-    code, out, err = _run("tree", str(tmp_path), "--measure", "memory")
-    assert (code, err) == (0, "")
-    assert "jit_train_step" in out
-    assert "left out: lone: memory not known" in out
-    code, _, err = _run("tree", str(tmp_path), "--measure", "memory", "--module", "lone")
-    assert code == 2
-    assert "lone: memory not known" in err
 
 
 @pytest.mark.parametrize("mark", ["> ", "# ", "> > "])
