@@ -38,7 +38,7 @@ EDITS = (
 
 WASTES = (
     *("scores", "logits", "one_hot", "heads", "accumulated"),
-    *("fused", "gathered", "resharded", "carried", "turned", "contracted"),
+    *("fused", "gathered", "resharded", "carried", "turned", "contracted", "normed"),
 )
 """The programs of `programs/wastes.py`."""
 

@@ -6,7 +6,7 @@ A comment `# planted: NAME` marks the line that a finding should name.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -307,11 +307,46 @@ def looked_up(mesh: Mesh, spec: PartitionSpec | None) -> Program:
     return trained(loss, mesh, params, abstract(mesh, (32, 128), jnp.int32, "data"))
 
 
+def normed(mesh: Mesh, *, is_clean: bool) -> Program:
+    """A lookup moves 'data' from the batch to the features, and norms make those whole again.
+
+    Attention over the whole batch is repeated. The twin names 'data' after the lookup.
+    """
+    heads = 4
+
+    def norm(x: jax.Array) -> jax.Array:
+        return x * jax.lax.rsqrt(jnp.mean(x**2, axis=-1, keepdims=True) + 1e-6)
+
+    def block(x: jax.Array, layer: dict[str, jax.Array]) -> tuple[jax.Array, None]:
+        q = jnp.einsum("bsd,dhk->bshk", norm(x), layer["q"])
+        scores = jax.nn.softmax(jnp.einsum("bshk,bthk->bhst", q, q), axis=-1)
+        x = x + jnp.einsum("bshk,hkd->bsd", jnp.einsum("bhst,bthk->bshk", scores, q), layer["o"])
+        return x + jax.nn.gelu(norm(x) @ layer["up"]) @ layer["down"], None
+
+    def loss(params: dict[str, Any], tokens: jax.Array) -> jax.Array:
+        x = jnp.take(params["table"], tokens, axis=0)  # planted: normed
+        if is_clean:
+            x = jax.lax.with_sharding_constraint(x, NamedSharding(mesh, PartitionSpec("data")))
+        x, _ = jax.lax.scan(block, x, params["layers"])
+        return jnp.mean(norm(x) ** 2)
+
+    shapes = {
+        "q": (WIDTH, heads, WIDTH // heads),
+        "o": (heads, WIDTH // heads, WIDTH),
+        "up": (WIDTH, 4 * WIDTH),
+        "down": (4 * WIDTH, WIDTH),
+    }
+    specs = {"q": BOTH, "o": ("model", None, "data"), "up": BOTH, "down": BOTH[::-1]}
+    layers = {n: abstract(mesh, (2, *one), F32, None, *specs[n]) for n, one in shapes.items()}
+    params = {"table": abstract(mesh, (256, WIDTH), F32, *BOTH), "layers": layers}
+    return trained(loss, mesh, params, abstract(mesh, (32, 128), jnp.int32, "data"))
+
+
 WASTES = {
     one.__name__: one
     for one in (
         *(scores, logits, one_hot, heads, accumulated),
-        *(fused, gathered, resharded, carried, turned, contracted, stationary),
+        *(fused, gathered, resharded, carried, turned, contracted, stationary, normed),
     )
 }
 """Name of each waste, and the function that returns a step with it."""

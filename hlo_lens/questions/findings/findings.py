@@ -40,9 +40,10 @@ from hlo_lens.questions.memory.results import (
 )
 from hlo_lens.render.result import Column, Result, Row, Unit
 from hlo_lens.text.errors import DumpSyntaxError, MissingDumpError
+from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.dumps.listing import ListingFacts
@@ -296,10 +297,20 @@ def with_proofs(
     One that promised nothing is left out if its fix, compiled, saves nothing.
     """
     made: list[Finding] = []
+    roots: list[tuple[Finding, Mapping[str, int]]] = []  # with what is left to save
     for one, proof in proofs:
         proven = one if proof is None else _proven(one, proof, whole(module))
         if proven is one or proven.saves != Saves() or one.saves != Saves():
             made.append(proven)
+        if proof is not None and proof.left is not None and one.code in root_codes():
+            roots.append((proven, proof.left))
+    for root, left in roots:
+        for one in [one for one in made if one is not root and {*root.axes} & {*one.axes}]:
+            if one.code in left:
+                saved = f"with {root.code} up to {format_bytes(left[one.code])}"
+                made[made.index(one)] = replace(one, message=f"{one.message}; {saved}")
+            else:
+                made.remove(one)
     return replace(found, findings=judged(made, module, is_kept=True))
 
 
@@ -365,17 +376,22 @@ def all_findings(known: ModuleDump) -> Findings:
         except (MissingDumpError, DumpSyntaxError) as error:
             undecided.append((rule.code, str(error)))
     memory = memory_results(known)
+    fits = None if memory is None else memory.statement.fits
+    wanted = WARNING_SHARE * (whole(known).memory_bytes or 0) if fits is False else None
     return Findings(
-        findings=judged(_joined(found, root_codes()), known),
+        findings=judged(_joined(found, root_codes(), wanted), known),
         undecided=tuple(undecided),
-        fits=None if memory is None else memory.statement.fits,
+        fits=fits,
     )
 
 
-def _joined(found: Sequence[Finding], roots: Collection[str]) -> list[Finding]:
+def _joined(
+    found: Sequence[Finding], roots: Collection[str], wanted: float | None
+) -> list[Finding]:
     """Return findings with those on the axes of a root cause among its evidence.
 
-    A root cause saves also what one at its own line would save.
+    A root cause saves also what one at its own line would save. Findings that free much memory
+    stand beside it where they are `wanted` for the program to fit: bytes, None if it fits.
     """
     causes = [one for one in found if one.code in roots]
     others = []
@@ -383,7 +399,7 @@ def _joined(found: Sequence[Finding], roots: Collection[str]) -> list[Finding]:
         place = next((k for k, root in enumerate(causes) if {*root.axes} & {*one.axes}), None)
         if one.code in roots:
             continue
-        if place is None:
+        if place is None or (wanted is not None and (one.saves.bytes or 0) >= wanted):
             others.append(one)
             continue
         root, symptom = causes[place], f"{one.code} follows: {one.message}"

@@ -34,12 +34,15 @@ class Proof:
         sent_bytes: Bytes sent in one run.
         flops: Arithmetic in one run.
         toolchain: Packages that compiled.
+        left: Of a program that did not fit: bytes that findings could still save with the fix, by
+            code; empty if it fits then.
     """
 
     bytes: int | None
     sent_bytes: int | None
     flops: int | None
     toolchain: str = ""
+    left: Mapping[str, int] | None = None
 
     @property
     def text(self) -> str:
@@ -103,7 +106,10 @@ def _key(finding: Finding) -> object:
 
 def keep(module: ModuleDump, finding: Finding, proof: Proof) -> None:
     """Keep the proof of a finding in the cache."""
-    keep_answer(module, _key(finding), asdict(proof))
+    fields = asdict(proof)
+    if proof.left is None:
+        del fields["left"]
+    keep_answer(module, _key(finding), fields)
 
 
 def kept(module: ModuleDump, finding: Finding) -> Proof | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from hlo_lens.load import load
 from hlo_lens.load.files import read_source
 from hlo_lens.load.programs import Program, Progress, with_progress
 from hlo_lens.program.pages import meant_modules
@@ -49,6 +50,7 @@ from hlo_lens.questions.findings.settings import (
 )
 from hlo_lens.questions.findings.values import call_place
 from hlo_lens.questions.matching.fingerprints import text_copies
+from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.snapshots.snapshot_file import LINT, read_findings
 from hlo_lens.questions.what_if.compiling import compile_threads, toolchain_of
 from hlo_lens.questions.what_if.edits import Change
@@ -437,6 +439,7 @@ def _proofs(
                         bytes=_less(before.total_bytes, after.total_bytes),
                         sent_bytes=_less(before.wire_bytes_per_device, after.wire_bytes_per_device),
                         flops=_less(before.flops, after.flops),
+                        left=_left(base.dump, row),
                     ),
                 )
 
@@ -469,6 +472,18 @@ def _obstacle(base: Base) -> str:
         return ""
     versions = ", ".join(base.reproduction.reasons) or "other versions or options"
     return f"compiled again without changes, the program has other figures ({versions})"
+
+
+def _left(dump: ModuleDump, row: Recompiled) -> dict[str, int] | None:
+    """Return what findings of a program with a fix save, by code; None if it fits without it."""
+    memory = memory_results(dump)
+    if memory is None or memory.statement.fits is not False or row.dump is None:
+        return None
+    left: dict[str, int] = {}
+    for module in load(row.dump).modules if row.fits is not True else ():
+        for one in unproven_findings(module).findings:
+            left[one.code] = max(left.get(one.code, 0), one.saves.bytes or 0)
+    return left
 
 
 def _less(before: int | None, after: int | None) -> int | None:

@@ -18,6 +18,7 @@ from hlo_lens.program.origins import InstructionPlaces, origins
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.program.value_flow import Value, value_flow
 from hlo_lens.questions.sharding.placement import custom_call_target
+from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.questions.work.work import marked_values, mesh_axes
 from hlo_lens.shapes.named_sharding import axes_of_entry
 from hlo_lens.shapes.sharding import (
@@ -94,6 +95,7 @@ class _AxisMarks(Marks):
     ) -> None:
         self._axis, self._axes, self._is_input = axis, axes, is_input
         self._module = hlo_text(module)
+        self._batches = _batches(module, axis, is_input)
         self.rows: list[int] = []
         self.inputs: list[int] = []
 
@@ -108,8 +110,10 @@ class _AxisMarks(Marks):
 
     def of_collective(self, row: int, operand: Held, result: Held) -> int:
         """Return the bit of a collective that loses the axis."""
+        if not operand.marks & 1:
+            return 0
         is_lost = self._axis in self._axes.of(result) and self._axis not in self._axes.of(operand)
-        if not is_lost or not operand.marks & 1:
+        if not is_lost and not self._joins_batch(row):
             return 0
         if row not in self.rows:
             shape = self._module.instruction(row).shape
@@ -119,6 +123,53 @@ class _AxisMarks(Marks):
                 return 0
             self.rows.append(row)
         return 2 << self.rows.index(row)
+
+    def _joins_batch(self, row: int) -> bool:
+        """Whether a collective makes a batch whole, while the axis divides another dimension.
+
+        Sizes alone tell: near what it reads is the batch of a device, near its result the whole.
+        """
+        if not self._batches or not self._module.opcodes[row].startswith(_GATHERS):
+            return False
+        flow = value_flow(self._module)
+        before = self._sizes(row, flow.sources)
+        after = self._sizes(row, lambda value: list(flow.users(value)))
+        return any(
+            part in before and whole not in before and whole in after
+            for part, whole in self._batches
+        )
+
+    def _sizes(self, row: int, following: Callable[[Value], Iterable[Value]]) -> set[int | None]:
+        """Return the sizes of dimensions of the values next to one."""
+        waiting, seen, sizes = deque([Value(row)]), {row}, set[int | None]()
+        while waiting and len(seen) < _NEXT:
+            for value in following(waiting.popleft()):
+                if value.row not in seen:
+                    seen.add(value.row)
+                    waiting.append(value)
+                    shape = self._module.instruction(value.row).shape
+                    leaves = () if shape is None or shape.is_tuple else shape.leaves()
+                    sizes.update(size for _, leaf in leaves for size in leaf.dimensions)
+        return sizes
+
+
+_NEXT = 8
+"""Values on each side of an exchange that show what dimensions it joins and splits."""
+
+_GATHERS = ("all-gather", "all-to-all")
+
+
+def _batches(
+    module: ModuleDump, axis: str, is_input: Callable[[int], bool]
+) -> set[tuple[int | None, int | None]]:
+    """Return the batch of a device, and the whole one, of the inputs that an axis divides."""
+    shardings = sharding_results(module)
+    return {
+        (one.device_shape.dimensions[0], one.global_shape.dimensions[0])
+        for one in (() if shardings is None else shardings.table.parameters)
+        if one.spec and one.device_shape and one.global_shape and is_input(one.value.number or 0)
+        if axis in axes_of_entry(one.spec[0])
+    }
 
 
 def lost_axis(
@@ -157,9 +208,27 @@ def lost_axis(
     row = next((r for r, n in zip(marks.rows, explained, strict=True) if n and n >= least), None)
     if row is None:
         return None
-    place = origins(module).place(row)
+    place = _made_at(module, row)
     stated = None if place is None else _annotation(module, axis, place)
     return stated or LostAxis(loss=Loss.OPERATION, place=place)
+
+
+def _made_at(module: ModuleDump, row: int) -> SourceLocation | None:
+    """Return the line of a collective; of one before a loop, that of the value that it moves."""
+    known, hlo = origins(module), hlo_text(module)
+    place = known.place(row)
+    if not (hlo.instruction(row).op_name or "").endswith("/while"):
+        return place
+    flow, waiting, seen = value_flow(hlo), deque([Value(row)]), {row}
+    while waiting and len(seen) < _NEAR:
+        for value in flow.sources(waiting.popleft()):
+            made = known.place(value.row)
+            if made not in (None, place):
+                return made
+            if value.row not in seen:
+                seen.add(value.row)
+                waiting.append(value)
+    return place
 
 
 def _shard_map_around(

@@ -6,12 +6,14 @@ import inspect
 import json
 import re
 import sys
+from dataclasses import replace
 
 import pytest
 
 import hlo_lens
 from hlo_lens.questions.findings.finding import Finding, Saves, SavingBasis, Severity
-from hlo_lens.questions.findings.findings import judged
+from hlo_lens.questions.findings.findings import all_findings, judged, with_proofs
+from hlo_lens.questions.findings.proofs import Proof
 from hlo_lens.questions.findings.rule import PARTS, DumpRule, ModuleRule, all_rules, find_rule
 from hlo_lens.text.errors import UnknownNameError
 from tests.corpus import ROOT
@@ -82,6 +84,33 @@ def test_of_equal_savings_the_surer_is_first() -> None:
 def test_negligible_savings_are_no_findings() -> None:
     assert _judged(_finding("x", Saves.up_to(4 * 1024))) == []
     assert _judged(_finding("x", Saves.up_to(48))) == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "codes"), [(64 * MIB, ["W001"]), (4 * MIB, ["W001", "M007"]), (None, ["W001"])]
+)
+def test_symptoms_that_fill_the_memory_stand_beside_their_cause_until_it_fits(
+    limit: int | None, codes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repeated = Finding(message="lost", fix="f", saves=Saves.up_to(flops=1), axes=("data",))
+    stacks = Finding(message="saved", fix="f", saves=Saves.up_to(4 * MIB), axes=("data",))
+    rules = [
+        ModuleRule("W001", lambda _: [repeated], is_root=True),
+        ModuleRule("M007", lambda _: [stacks]),
+    ]
+    monkeypatch.setattr("hlo_lens.questions.findings.findings.all_rules", lambda: rules)
+    module = analysis_of_text(PROGRAM).stating(limit_bytes=limit)
+    found = all_findings(module)
+    assert [one.code for one in found.findings] == codes
+    left = {"M007": MIB} if len(codes) > 1 else None
+    proof = Proof(bytes=MIB, sent_bytes=None, flops=1, left=left)
+    proven = with_proofs(module, found, zip(found.findings, (proof, None), strict=False)).findings
+    assert [one.message for one in proven[1:]] == ["saved; with W001 up to 1.00MiB"] * bool(left)
+    fitting = [
+        (found.findings[0], replace(proof, left={})),
+        *((o, None) for o in found.findings[1:]),
+    ]
+    assert [one.code for one in with_proofs(module, found, fitting).findings] == ["W001"]
 
 
 def test_each_rule_has_a_code_of_its_own_and_a_whole_description() -> None:
