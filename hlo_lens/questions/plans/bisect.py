@@ -8,9 +8,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.load.devices import CPU, parse_target
 from hlo_lens.load.files import read_source
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from hlo_lens.load.devices import Target
     from hlo_lens.load.programs import Program, Progress
     from hlo_lens.questions.diff.dump_diff import Diff
-    from hlo_lens.questions.what_if.compiling import SourceProgram
+    from hlo_lens.questions.what_if.compiling import Compilation, SourceProgram
     from hlo_lens.render.table import Report
 
 # ---- steps -------------------------------------------------------------------------------------
@@ -64,24 +64,18 @@ Compile = Callable[[str, str, Mapping[str, str]], Step]
 """Compiles a step: its name, versions (empty for those of the interpreter), and flags."""
 
 
+_Made: TypeAlias = "tuple[Compilation, str, dict[str, str]]"
+"""A compile, why it has no figures (empty if it has), and the packages that compiled."""
+
+
 def program_steps(program: SourceProgram, target: Target, pool: Compiler) -> Compile:
     """Return the function that compiles a program with some versions and flags."""
 
-    def compiled(name: str, versions: str, flags: Mapping[str, str]) -> Step:
-        try:
-            made = compiled_again(program, target, flags, pool, versions)
-        except HloLensError as error:
-            return Step(name=name, outcome=SKIPPED, reason=str(error))
-        return Step(
-            name=name,
-            outcome=SKIPPED if made.refusal else GOOD,
-            reason=made.refusal,
-            versions=made.versions_for(target),
-            seconds=made.seconds,
-            dump=None if made.refusal else str(made.dump),
-        )
+    def compiled(versions: str, flags: Mapping[str, str]) -> _Made:
+        made = compiled_again(program, target, flags, pool, versions)
+        return made, made.refusal, made.versions_for(target)
 
-    return compiled
+    return partial(_step, compiled)
 
 
 def command_steps(command: Sequence[str], backend: str, minutes: float) -> Compile:
@@ -93,25 +87,35 @@ def command_steps(command: Sequence[str], backend: str, minutes: float) -> Compi
         cache_folder(COMPILES).mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix="bisect-", dir=cache_folder(COMPILES)))
 
-    def run(name: str, versions: str, flags: Mapping[str, str]) -> Step:
-        del flags  # of searches for flags only
-        try:
-            python = environment_python(versions, backend)
-        except HloLensError as error:
-            return Step(name=name, outcome=SKIPPED, reason=str(error))
+    def run(versions: str, _: Mapping[str, str]) -> _Made:
+        python = environment_python(versions, backend)
         folder = home() / f"{next(numbers)}"
         made = scripted(command, python=python, folder=folder, minutes=minutes)
         packages = (line.split(" ") for line in toolchain_of(python).splitlines())
-        return Step(
-            name=name,
-            outcome=SKIPPED if made.error else GOOD,
-            reason=made.error,
-            versions={words[0]: words[-1] for words in packages if words[0] != "can"},
-            seconds=made.seconds,
-            dump=None if made.error else str(made.dump),
-        )
+        return made, made.error, {words[0]: words[-1] for words in packages if words[0] != "can"}
 
-    return run
+    return partial(_step, run)
+
+
+def _step(
+    make: Callable[[str, Mapping[str, str]], _Made],
+    name: str,
+    versions: str,
+    flags: Mapping[str, str],
+) -> Step:
+    """Return a step that is not judged yet."""
+    try:
+        made, refusal, packages = make(versions, flags)
+    except HloLensError as error:
+        return Step(name=name, outcome=SKIPPED, reason=str(error))
+    return Step(
+        name=name,
+        outcome=SKIPPED if refusal else GOOD,
+        reason=refusal,
+        versions=packages,
+        seconds=made.seconds,
+        dump=None if refusal else str(made.dump),
+    )
 
 
 @dataclass(slots=True, kw_only=True)
