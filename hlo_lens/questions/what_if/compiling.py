@@ -34,6 +34,7 @@ from hlo_lens.program.summary import backend_of_dump, change_list, own_target
 from hlo_lens.questions.what_if.edits import TextEdits, is_result_call
 from hlo_lens.questions.what_if.worker import toolchain
 from hlo_lens.render.result import sum_of
+from hlo_lens.shapes.sharding import HloSharding
 from hlo_lens.text.dump_kinds import AFTER, BEFORE
 from hlo_lens.text.errors import HloLensError, MissingPackageError, OutputError
 from hlo_lens.text.units import plural
@@ -131,6 +132,7 @@ class CompileRequest:
 
     Attributes:
         text: HLO text from before optimizations.
+        older_text: The same for parsers that cannot read it; empty for none.
         backend: ``cpu``, ``tpu`` or ``gpu``.
         topology: Name of the topology (``v5e:2x4``), or partitions, hosts and devices of a GPU
             target (``1x1x8``); empty for CPU.
@@ -151,6 +153,7 @@ class CompileRequest:
 
     text: str
     backend: str
+    older_text: str = ""
     topology: str = ""
     topology_options: Mapping[str, object] = field(default_factory=dict)
     gpu_config: str = ""
@@ -186,7 +189,7 @@ def request_of(
         target: Its target.
         flags: Flags of this compile.
     """
-    module, text = program.module, _text_for_xla(program.module)
+    module, (text, *older) = program.module, _texts_for_xla(program.module)
     sizes = (module.replica_count, module.num_partitions)
     ids = program.assignment if program.target == target else None
     has_host = "S(5)" in module.header.get("entry_computation_layout", "")
@@ -195,6 +198,7 @@ def request_of(
     is_gpu = target.backend == "gpu"
     return CompileRequest(
         text=text,
+        older_text="".join(older),
         backend=target.backend,
         topology=gpu_topology(target, sizes[0] * sizes[1]) if is_gpu else target.topology,
         topology_options=target.options,
@@ -212,8 +216,8 @@ def request_of(
     )
 
 
-def _text_for_xla(module: HloModule) -> str:
-    """Return the text of a module, from its header on.
+def _texts_for_xla(module: HloModule) -> list[str]:
+    """Return the text of a module, from its header on; and one for older parsers, if it differs.
 
     Shardy does not import the ROOT tuple's sharding where only some results have their own.
     """
@@ -223,8 +227,59 @@ def _text_for_xla(module: HloModule) -> str:
         own = [one is not None and is_result_call(one[0]) for one in made]
         if any(own) and not all(own):
             edits.line(root).attributes["sharding"] = None
-    text = edits.text()
-    return text[max(text.find("HloModule"), 0) :]
+    texts = [edits.text()]
+    is_named = "sharding={mesh[" in module.columns.source.text
+    if is_named or _INDEXED.search(module.columns.source.text):
+        _take_elements(edits)
+        _number_devices(edits)
+        texts.append(edits.text())
+    return [text[max(text.find("HloModule"), 0) :] for text in texts]
+
+
+_INDEXED = re.compile(r"[\w.-]#\d")
+
+
+def _take_elements(edits: TextEdits) -> None:
+    """Take elements of tuples (``%w#1``) by instructions, which parsers before 0.11 need."""
+    made: dict[tuple[int, str, tuple[int, ...]], str] = {}
+    for user in edits.module.instructions:
+        for position, operand in enumerate(user.operands):
+            source = user.computation.instruction(operand.name) if operand.index else None
+            shape, name = None if source is None else source.shape, operand.name
+            if source is None or shape is None:
+                continue
+            for depth, index in enumerate(operand.index, start=1):
+                shape = shape.tuple_shapes[index]
+                key = user.computation.place, operand.name, operand.index[:depth]
+                if key not in made:
+                    made[key] = edits.new_name(source)
+                    taken, write = edits.reference(made[key]), edits.reference(name)
+                    edits.line(user).before.append(
+                        f"{taken} = {shape} get-tuple-element({write}), index={index}"
+                    )
+                name = made[key]
+            edits.line(user).operands[position] = name
+
+
+def _number_devices(edits: TextEdits) -> None:
+    """Write shardings that name mesh axes by numbers of devices."""
+    for row in edits.module.columns.rows_with_attribute_text("mesh["):
+        instruction = edits.module.instruction(row)
+        text = instruction.attribute("sharding")
+        if text is None or instruction.shape is None:
+            continue
+        sharding = edits.module.reader.sharding(text)
+        leaves = [leaf for _, leaf in instruction.shape.leaves()]
+        words = []
+        for element, leaf in zip(sharding.elements or (sharding,), leaves, strict=False):
+            mesh = None if element.named is None else element.named.mesh
+            spec = None if mesh is None else element.to_partition_spec(mesh)
+            if mesh is not None and spec is not None:
+                element = HloSharding.from_partition_spec(mesh, spec, rank=leaf.rank)
+            words.append(element.text)
+        edits.line(instruction).attributes["sharding"] = (
+            f"{{{', '.join(words)}}}" if sharding.elements else words[0]
+        )
 
 
 def _propagates(module: HloModule, which: str) -> tuple[bool, ...] | None:

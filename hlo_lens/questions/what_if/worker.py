@@ -111,8 +111,16 @@ def _parsed(text: str) -> tuple[Any, list[str]]:
             text = without_attribute(text, unknown[1])
 
 
+def _is_old() -> bool:
+    """Whether jaxlib does not read elements of tuples (``%w#1``) and shardings by mesh axes."""
+    return tuple(map(int, _versions()["jaxlib"].split(".")[:2])) < (0, 12)
+
+
 def _mlir_module(request: dict[str, Any]) -> tuple[Any, list[str]]:
     """Return the program as an MLIR module of jax, and the attributes left out."""
+    if request["older_text"] and _is_old():
+        text = request["older_text"]
+        request |= {"text": text, "uses_shardy": "xla.sdy" in text}
     parsed, dropped = _parsed(request["text"])
     computation = _find("XlaComputation")(parsed.as_serialized_hlo_module_proto())
     made = _find("mlir").xla_computation_to_mlir_module(computation)

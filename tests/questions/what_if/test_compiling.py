@@ -334,6 +334,34 @@ def test_root_sharding_is_left_out_where_some_results_have_their_own() -> None:
     assert request_of(program(every), CPU).text == every
 
 
+NEWER = """\
+HloModule jit_f, entry_computation_layout={(f32[64,64]{1,0})->f32[64,64]{1,0}}
+
+ENTRY main {
+  x = f32[64,64]{1,0} parameter(0), sharding={mesh['d'=1], [{'d'}, {}]}
+  t = (f32[64,64]{1,0}, (f32[64,64]{1,0}, f32[])) custom-call(x), custom_call_target="Sharding"
+  ROOT z = f32[64,64]{1,0} add(t#0, t#1#0)
+}
+"""
+
+
+def test_older_parsers_get_elements_by_instructions_and_devices_by_number() -> None:
+    assert request_of(program(PROGRAM), CPU).older_text == ""
+    text = request_of(program(NEWER.replace("'d'=1", "'d'=2")), CPU).older_text
+    module = hlo_lens.parse_hlo(text)
+    assert [one.opcode for one in module.entry.instructions[2:5]] == ["get-tuple-element"] * 3
+    assert module.entry.instructions[0].attributes["sharding"] == "{devices=[2,1]<=[2]}"
+    assert "#" not in text
+
+
+@needs_jax
+@pytest.mark.usefixtures("compiles")
+def test_text_of_a_newer_version_is_compiled() -> None:
+    text = PROGRAM.replace("  y = ", "  t = (f32[64,64]{1,0}) tuple(x)\n  y = ")
+    made = compiled(request_of(program(text.replace("dot(x, x)", "dot(t#0, x)")), CPU))
+    assert (made.step, made.error) == ("", "")
+
+
 def test_header_becomes_options_of_the_compile() -> None:
     flags = "allow_spmd_sharding_propagation_to_output={true,false}, num_partitions=4"
     request = request_of(program(PROGRAM.replace("}}\n", f"}}}}, {flags}\n", 1)), CPU)
