@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hlo_lens.questions.check.judge import FAIL, Candidate, Judgement, Sides, judge
 from hlo_lens.questions.check.metric import ROOT as FINDINGS
-from hlo_lens.questions.check.page import check_annotations, check_report, diff_annotations
+from hlo_lens.questions.check.page import cause_annotations, check_annotations, check_report
 from hlo_lens.questions.check.rules import Rule, short_rule
 from hlo_lens.questions.diff.dump_diff import Diff, diff_sides
 from hlo_lens.questions.diff.module_diff import SUBJECTS
@@ -226,9 +226,9 @@ class Comparison:
         )
 
     def annotations(self) -> list[Annotation]:
-        """Return the notes on failed rules, then on figures that got worse."""
+        """Return the notes on failed rules, then on causes that cost memory or bytes sent."""
         judged = [] if self.checked is None else self.checked.annotations()
-        return [*judged, *diff_annotations(self.diff)]
+        return [*judged, *cause_annotations(self.diff)]
 
 
 def compare(

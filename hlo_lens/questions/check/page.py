@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from hlo_lens.program.pages import with_marks
 from hlo_lens.questions.check.judge import FAIL, PASS, UNDECIDED, Judgement, Verdict
 from hlo_lens.questions.collectives.page import at_most_text
-from hlo_lens.questions.diff.page import MOST_CHARACTERS, detail_text, donation_text
+from hlo_lens.questions.diff.page import MOST_CHARACTERS, cause_text
 from hlo_lens.questions.findings.finding import SAVING_COLUMNS, saving_cells, savings_text
 from hlo_lens.questions.findings.page import finding_facts
 from hlo_lens.render.result import Cell, Column, Row, Unit, columns_of, facts_object
@@ -24,7 +24,6 @@ from hlo_lens.text.units import (
     Kind,
     format_bytes,
     format_change,
-    format_delta,
     format_ratio,
     plural,
 )
@@ -32,11 +31,9 @@ from hlo_lens.text.units import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.questions.check.contributors import Contributors
-    from hlo_lens.questions.check.judge import Judgement, Verdict
+    from hlo_lens.questions.check.judge import Contributors, Judgement, Verdict
     from hlo_lens.questions.diff.causes import Cause
-    from hlo_lens.questions.diff.collectives import CollectiveRow
-    from hlo_lens.questions.diff.module_diff import DumpDiff, ModuleDiff
+    from hlo_lens.questions.diff.module_diff import DumpDiff
     from hlo_lens.questions.findings.finding import Finding
 
 
@@ -298,15 +295,21 @@ def _causes_of(verdict: Verdict, causes: Mapping[int, tuple[Cause, ...]]) -> tup
     return causes.get(verdict.place, ()) if is_change and verdict.place is not None else ()
 
 
-LEAST_BYTES = 1 << 10
-"""Smaller increases at a peak get no annotation."""
-
-
-def diff_annotations(diff: DumpDiff) -> list[Annotation]:
-    """Return what got worse in all modules, most costly first, one for each line and title."""
-    found = [item for module in diff.modules for item in _of_module(module)]
-    found.sort(key=lambda item: (-item[0], item[1].source or "", item[1].message))
-    return _merged([annotation for _, annotation in found])
+def cause_annotations(diff: DumpDiff) -> list[Annotation]:
+    """Return a note on each cause that costs memory or bytes sent, at its line."""
+    return _merged(
+        [
+            Annotation(
+                level="warning",
+                title="hlo-lens diff",
+                message=f"{cause_text(replace(cause, sources=()))} in {module.head.name}",
+                source=next(iter(cause.sources), None),
+            )
+            for module in diff.modules
+            for cause in (() if module.lines is None else module.lines.causes)
+            if (cause.delta_bytes or 0) > 0 or (cause.delta_wire_bytes or 0) > 0
+        ]
+    )
 
 
 def _merged(annotations: list[Annotation]) -> list[Annotation]:
@@ -324,40 +327,6 @@ def _merged(annotations: list[Annotation]) -> list[Annotation]:
         else first
         for first, *rest in alike.values()
     ]
-
-
-def _of_module(diff: ModuleDiff) -> Iterator[tuple[int, Annotation]]:
-    """Yield the bytes to sort by, and the annotation."""
-    name = diff.head.name
-    for peak in () if diff.memory is None else diff.memory.peaks:
-        if peak.delta_bytes <= 0:
-            continue
-        for row in peak.changed:
-            if row.delta_bytes >= LEAST_BYTES and row.source is not None:
-                text = (
-                    f"{format_delta(row.delta_bytes)} at the peak of {peak.space} in {name}: "
-                    f"{row.change} {row.shape} ({row.op_name or row.opcode})"
-                )
-                yield row.delta_bytes, _warning("more memory", text, row.source)
-    lost = diff.donations
-    if lost is not None and any(row[0] == "lost" for row in lost.rows()):
-        text = f"{name}: {donation_text(lost)}"
-        yield lost.bytes_of("lost"), _warning("donation lost", text)
-    for change in () if diff.collectives is None else diff.collectives.changed:
-        if change.is_worse:
-            yield change.delta_wire_bytes or 0, _collective(change, name)
-
-
-def _warning(title: str, message: str, source: str | None = None) -> Annotation:
-    return Annotation(level="warning", title=title, message=message, source=source)
-
-
-def _collective(row: CollectiveRow, module: str) -> Annotation:
-    size = "?" if row.payload_bytes is None else format_bytes(row.payload_bytes)
-    count = f"{row.count} x " if row.count > 1 else ""
-    what = ", ".join((row.change, *map(detail_text, row.changes)))
-    text = f"{count}{row.kind} over {row.axis} of {size} in {module}: {what}"
-    return _warning(f"{row.kind} {row.change}", text, row.source)
 
 
 def check_annotations(

@@ -23,14 +23,15 @@ from hlo_lens.questions.diff.edit_flow import (
     EditFlow,
     LoopChange,
 )
-from hlo_lens.questions.diff.line_edits import CONSTRAINT, LineEdits
-from hlo_lens.questions.diff.line_rows import (
+from hlo_lens.questions.diff.line_edits import (
+    CONSTRAINT,
     FEW,
     OPCODE,
     OPERATION_PROPERTIES,
     REWRITTEN,
     SHAPE,
     TYPE,
+    LineEdits,
     edits_text,
     one_sided_text,
     opcodes_text,
@@ -49,8 +50,7 @@ from hlo_lens.text.units import format_bytes, listed, plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.questions.diff.line_edits import ProgramLines
-    from hlo_lens.questions.diff.line_rows import LineRow
+    from hlo_lens.questions.diff.line_edits import LineRow, ProgramLines
     from hlo_lens.questions.diff.shardings import (
         DonationDiff,
         EntryRow,

@@ -23,7 +23,7 @@ from hlo_lens.questions.diff.causes import (
     same_source_text,
     with_line,
 )
-from hlo_lens.questions.diff.line_rows import LineRow, line_of, line_rows
+from hlo_lens.questions.diff.line_edits import LineRow, line_of, line_rows
 from hlo_lens.questions.diff.memory import FREE, TOTAL
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.render.result import Records

@@ -17,8 +17,9 @@ from hlo_lens.questions.diff.shardings import (
     sharding_diff,
 )
 from hlo_lens.questions.findings.changes import FindingChanges, module_finding_changes
-from hlo_lens.questions.matching.edits import Noise
+from hlo_lens.questions.matching.edits import Change, Noise
 from hlo_lens.text.dump_kinds import BEFORE
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -32,8 +33,6 @@ SUBJECTS = ("memory", "collectives", "sharding", "program")
 """Subjects of a comparison."""
 
 NO_CHANGES = Changes()
-_OF_SHARDINGS = frozenset({Noise.AXIS_NAMES})
-"""Kinds of noise that snapshots keep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,11 +186,15 @@ def module_diff(
         heed: Kinds of noise that are reported as changes.
     """
     base = with_folders_of(base, head)
-    shardings = sharding_diff(base, head, with_axis_names=Noise.AXIS_NAMES in heed)
+    shardings = sharding_diff(base, head)
     if program is not None and shardings is not None and shardings.renamed:
-        known = program.ignored.get(Noise.AXIS_NAMES, 0)
-        ignored = {**program.ignored, Noise.AXIS_NAMES: max(known, shardings.renamed)}
-        program = replace(program, ignored=ignored)
+        kind, count = Noise.AXIS_NAMES, shardings.renamed
+        if kind not in heed:
+            known = program.ignored.get(kind, 0)
+            program = replace(program, ignored={**program.ignored, kind: max(known, count)})
+        elif all(change.what != kind.value for change in program.module_changes):
+            change = Change(kind.value, None, plural(count, "time"))
+            program = replace(program, module_changes=(*program.module_changes, change))
     donations = None if shardings is None else donation_diff(shardings.pairs)
     has_memory = "memory" in subjects
     found = ModuleDiff(
@@ -207,7 +210,7 @@ def module_diff(
         program=program,
         findings=module_finding_changes(base.facts, head.facts),
         subjects=subjects,
-        is_heedful=not _OF_SHARDINGS.issuperset(heed),
+        is_heedful=bool(heed),
     )
     memory = found.memory
     if memory is not None and found.is_program_equal and not memory.has_other_numbers:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from hlo_lens.program.pages import with_marks
 from hlo_lens.questions.diff.causes import SAME_SOURCE
-from hlo_lens.questions.diff.line_rows import FEW
+from hlo_lens.questions.diff.line_edits import FEW
 from hlo_lens.questions.diff.memory import PEAK, missing_memory
 from hlo_lens.questions.diff.pairs import Delta
 from hlo_lens.questions.findings.page import change_text

@@ -105,23 +105,14 @@ def label_of(entry: EntryFact) -> str:
     return f"{entry.name or entry.number}{entry.index}"
 
 
-def sharding_diff(
-    base: ModuleSnapshot, head: ModuleSnapshot, *, with_axis_names: bool = False
-) -> ShardingDiff | None:
-    """Return the changes of the shardings of a module; None if a side has no HLO text.
-
-    Args:
-        base: Before.
-        head: After.
-        with_axis_names: Whether other names of mesh axes count as changes.
-    """
+def sharding_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> ShardingDiff | None:
+    """Return the changes of the shardings of a module; None if a side has no HLO text."""
     if base.entries is None or head.entries is None:
         return None
     is_same = cache(_is_equivalent)
     pairs: list[tuple[EntryFact, EntryFact]] = []
     rows: list[EntryRow] = []
-    renamed: list[EntryRow] = []
-    unknown = 0
+    renamed = unknown = 0
     for one, other in _match(base.entries, head.entries):
         if one is None or other is None:
             rows.append(_entry_row(one, other, REMOVED if one else ADDED))
@@ -132,13 +123,9 @@ def sharding_diff(
         elif (one.sharding is None) != (other.sharding is None):
             unknown += 1
         elif has_other_axes(one.spec, other.spec):
-            renamed.append(_entry_row(one, other, RENAMED))
+            renamed += 1
     problem = annotation_problem(base, head)
-    changed, respelled = ((), ()) if problem else _annotation_rows(base, head, is_same)
-    ignored = 0 if with_axis_names else len(renamed) + sum(row.count for row in respelled)
-    if with_axis_names:
-        rows += renamed
-        changed += respelled
+    changed, respelled = ((), 0) if problem else _annotation_rows(base, head, is_same)
     rows.sort(key=lambda row: (-abs(row.delta_bytes or 0), row.kind, row.name or ""))
     return ShardingDiff(
         pairs=tuple(pairs),
@@ -146,7 +133,7 @@ def sharding_diff(
         annotations=changed,
         problem=problem,
         unknown=unknown,
-        renamed=ignored,
+        renamed=renamed + respelled,
     )
 
 
@@ -371,8 +358,8 @@ def annotation_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
 
 def _annotation_rows(
     base: ModuleSnapshot, head: ModuleSnapshot, is_same: SameShardings
-) -> tuple[tuple[ShardingRow, ...], tuple[ShardingRow, ...]]:
-    """Return the annotations that changed, and those with other names of mesh axes alone."""
+) -> tuple[tuple[ShardingRow, ...], int]:
+    """Return the annotations that changed, and how many have other names of mesh axes alone."""
     sides = pair_items(_annotations(base), _annotations(head), _ANNOTATION_STAGES, _order)
     alike = [(b, h) for b, h in sides if b and h and _is_same(b, h, is_same)]
     known = {_value(one) for one, _ in alike}, {_value(other) for _, other in alike}
@@ -383,28 +370,22 @@ def _annotation_rows(
             changed[one, other] += not repeats
         elif not _is_same(one, other, is_same):
             changed[one, other] += 1
-    renamed: Counter[_Annotations] = Counter(
-        (b, h) for b, h in alike if has_other_axes(b.spec, h.spec)
+    rows = tuple(
+        pair_record(
+            ShardingRow,
+            one,
+            other,
+            change=RESHARDED if one and other else REMOVED if one else ADDED,
+            kind=annotation.annotation,
+            name=annotation.op_name,
+            base_spec=_spec_of(one),
+            head_spec=_spec_of(other),
+            count=count,
+        )
+        for (one, other), count in sorted(changed.items(), key=repr)
+        if count and (annotation := other or one) is not None
     )
-    rows = [
-        [
-            pair_record(
-                ShardingRow,
-                one,
-                other,
-                change=change if one and other else REMOVED if one else ADDED,
-                kind=annotation.annotation,
-                name=annotation.op_name,
-                base_spec=_spec_of(one),
-                head_spec=_spec_of(other),
-                count=count,
-            )
-            for (one, other), count in sorted(counts.items(), key=repr)
-            if count and (annotation := other or one) is not None
-        ]
-        for counts, change in ((changed, RESHARDED), (renamed, RENAMED))
-    ]
-    return tuple(rows[0]), tuple(rows[1])
+    return rows, sum(has_other_axes(b.spec, h.spec) for b, h in alike)
 
 
 def has_other_axes(base: str | None, head: str | None) -> bool:

@@ -28,7 +28,7 @@ from hlo_lens.questions.matching.labels import (
 from hlo_lens.questions.matching.matching import match_by
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.questions.matching.graphs import ProgramGraph, View
@@ -447,9 +447,6 @@ def _view_label(graph: ProgramGraph, shape: str, attributes: str) -> int:
 
 # ---- noise -------------------------------------------------------------------------------------
 
-Found: TypeAlias = tuple[Noise, str, "str | None", "str | None"]
-"""A kind of noise, the property that differs, and its values in base and head."""
-
 Rows: TypeAlias = "tuple[Sequence[int], Sequence[int]]"
 """Partners: rows or nodes of base and head."""
 
@@ -459,7 +456,6 @@ _LONGEST_NUMBER = 9
 _DIGITS = "0123456789._"
 _NUMBERS = re.compile(r"\d+")
 _QUOTED_NAME = re.compile(r"""(\\?["'])[^"'\\]*\1""")
-_PREDECESSORS = re.compile(r"\bcontrol-predecessors=(\{[^{}]*\})")
 _NAMING = re.compile(
     r"(?:, *)?\b(?:to_apply|calls|condition|body|true_computation|false_computation|select|"
     r"scatter|branch_computations|called_computations|control-predecessors)=(?:\{[^{}]*\}|%?[\w.-]+)"
@@ -470,24 +466,22 @@ _CHUNK = 4096
 
 
 class NoiseCount:
-    """Counter of ignored noise, which also returns noise that counts as change.
+    """Counter of noise.
 
     Args:
         matched: The partners.
-        heed: Kinds that count as changes.
     """
 
-    def __init__(self, matched: Matching, heed: Collection[Noise]) -> None:
+    def __init__(self, matched: Matching) -> None:
         self.counts: Counter[Noise] = Counter()
         self._base, self._head = (side.graph for side in matched.sides)
         self._modules = self._base.module, self._head.module
-        self._heed = heed
         self._frames_differ = self._modules[0].stack_frames != self._modules[1].stack_frames
-        self._moved_frame = cache(self._frame_noise)
+        self._moved_frame = cache(self._is_moved)
         self._same_stack = cache(self._are_stacks_equal)
 
     def count(self, rows: Rows, nodes: Rows) -> None:
-        """Count the noise of partners, if no kind counts as change.
+        """Count the noise of partners.
 
         Args:
             rows: Rows of partners, of base and head.
@@ -513,63 +507,34 @@ class NoiseCount:
             places = range(len(texts[0]))
             for place in places if self._frames_differ else compress(places, map(ne, *texts)):
                 pair = (nodes[0][start + place], nodes[1][start + place]) if nodes[0] else None
-                found = self._attribute_noise(texts[0][place][1:], texts[1][place][1:], pair)
-                kinds = {kind for kind, *_ in found}
+                kinds = {*self._attribute_noise(texts[0][place][1:], texts[1][place][1:], pair)}
                 if names[0][place] != names[1][place]:
                     kinds.discard(name_kind(names[0][place], names[1][place]))  # counted already
                 self.counts.update(kinds)
 
-    def changes(
-        self, my_row: int, your_row: int, nodes: tuple[int, int] | None = None
-    ) -> tuple[Change, ...]:
-        """Count the ignored noise of two partners, and return the rest as changes.
-
-        Args:
-            my_row: Row of the base.
-            your_row: Row of the head.
-            nodes: Their nodes; None for views.
-        """
-        a, b = (module.columns for module in self._modules)
-        name, other = a.text(my_row, NAME, NAME_END), b.text(your_row, NAME, NAME_END)
-        found: list[Found] = []
-        if name != other:
-            found.append((name_kind(name, other), "name", name, other))
-        texts = a.attributes_text(my_row), b.attributes_text(your_row)
-        return self.weighed([*found, *self._attribute_noise(*texts, nodes)])
-
-    def weighed(self, found: Sequence[Found]) -> tuple[Change, ...]:
-        """Count each ignored kind once, and return the noise that counts as change."""
-        self.counts.update({kind for kind, *_ in found if kind not in self._heed})
-        heeded = (noise for noise in found if noise[0] in self._heed)
-        return tuple(Change(what, before, after) for _, what, before, after in heeded)
-
     def _attribute_noise(
         self, mine: str, yours: str, nodes: tuple[int, int] | None
-    ) -> Iterator[Found]:
+    ) -> Iterator[Noise]:
         """Yield the noise in two attribute lists."""
         if mine == yours:
-            moved = self._moved_frame(_frame(mine)) if self._frames_differ else None
-            if moved is not None:
-                yield moved
+            if self._frames_differ and self._moved_frame(_frame(mine)):
+                yield Noise.METADATA
             return
         if nodes is not None:
             channels = self._base.channels.get(nodes[0]), self._head.channels.get(nodes[1])
             if None not in channels and channels[0] != channels[1]:
-                yield Noise.CHANNEL_IDS, "channel_id", *channels
+                yield Noise.CHANNEL_IDS
         one, other = split_attributes(mine), split_attributes(yours)
         if one and other and one[0] == other[0] and one[2] == other[2]:
             yield self._metadata_noise(one[1], other[1])
         else:
             yield from self._list_noise(mine, yours, nodes)
 
-    def _list_noise(self, mine: str, yours: str, nodes: tuple[int, int] | None) -> Iterator[Found]:
+    def _list_noise(self, mine: str, yours: str, nodes: tuple[int, int] | None) -> Iterator[Noise]:
         """Yield the noise in two attribute lists that differ in more than metadata."""
         labels = self._base.labels
-        if not labels.counted.controls:
-            before, after = (_PREDECESSORS.search(text) for text in (mine, yours))
-            if (before is None) != (after is None):
-                said = before and before[1], after and after[1]
-                yield Noise.PRINTING, "control-predecessors", *said
+        if not labels.counted.controls and (_CONTROLS in mine) != (_CONTROLS in yours):
+            yield Noise.PRINTING
         (my_list, my_metadata, my_config), (your_list, your_metadata, your_config) = (
             _plain_parts(module, text)
             for module, text in zip(self._modules, (mine, yours), strict=True)
@@ -580,30 +545,29 @@ class NoiseCount:
             return
         a, b = self._base.parts(nodes[0]), self._head.parts(nodes[1])
         if a.config == b.config and my_config != your_config:
-            yield _config_kind(my_config, your_config), "backend_config", my_config, your_config
+            yield _config_kind(my_config, your_config)
         if a.attributes == b.attributes and my_list != your_list:
             is_axes = _QUOTED_NAME.sub("", my_list) == _QUOTED_NAME.sub("", your_list)
-            kind = Noise.AXIS_NAMES if is_axes else Noise.SPELLING
-            yield kind, "attributes", my_list, your_list
+            yield Noise.AXIS_NAMES if is_axes else Noise.SPELLING
 
     # ---- metadata ------------------------------------------------------------------------------
 
-    def _metadata_noise(self, mine: str, yours: str) -> Found:
+    def _metadata_noise(self, mine: str, yours: str) -> Noise:
         """Return the noise of two different ``metadata`` values."""
         before, after = without_names(mine), without_names(yours)
         if before == after:
-            return Noise.NAMES, "scheduling_name", mine or None, yours or None
+            return Noise.NAMES
         frames = _frame(before), _frame(after)
         ends = before.rfind(_FRAME_KEY), after.rfind(_FRAME_KEY)
         if "" not in frames and before[: ends[0]] == after[: ends[1]] and self._same_stack(*frames):
-            return Noise.STACK_FRAMES, "stack_frame_id", *frames
-        return Noise.METADATA, "metadata", mine or None, yours or None
+            return Noise.STACK_FRAMES
+        return Noise.METADATA
 
-    def _frame_noise(self, number: str) -> Found | None:
-        """Return the noise if one frame number is two places in modules with different tables."""
+    def _is_moved(self, number: str) -> bool:
+        """Return whether one frame number is two places in modules with different tables."""
         frame = int(number) if 0 < len(number) <= _LONGEST_NUMBER else 0
         before, after = (module.stack_frames.location(frame) for module in self._modules)
-        return None if before == after else (Noise.METADATA, "source", str(before), str(after))
+        return before != after
 
     def _are_stacks_equal(self, *frames: str) -> bool:
         mine, yours = (

@@ -9,8 +9,7 @@ text prints and the other leaves out for the same program are among these, but n
 
 *Moved* instructions are in another computation: in or out of a loop, a branch, a fusion. Another
 position in the schedule of the same computation is noise, counted as `Noise.INSTRUCTION_ORDER`: it
-follows from any change upstream, and its cost shows in memory and overlap. If it is a change by
-request, the fewest instructions that explain the new order are moved.
+follows from any change upstream, and its cost shows in memory and overlap.
 
 Limits: literals that the dump prints as dots are taken to be equal, and counted
 (`ProgramDiff.unseen_literals`). Repeated equal subgraphs are paired in text order.
@@ -50,6 +49,7 @@ from hlo_lens.questions.matching.fingerprints import share_bodies
 from hlo_lens.questions.matching.graphs import NO_GRAPHS, graph_pair, operation_path
 from hlo_lens.questions.matching.matching import matching
 from hlo_lens.render.result import Records, Unit, sum_of
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
@@ -148,8 +148,9 @@ def program_diff(
     # matched from the same side in either order of arguments
     first, second = ((len(graph), graph.module.columns.source.text) for graph in (mine, yours))
     matched = matching(mine, yours) if first <= second else matching(yours, mine).mirrored()
-    found = _Edits(matched, frozenset(heed))
+    found = _Edits(matched)
     kinds = Counter(edit.kind for edit in found.edits)
+    noise = {kind: found.noise[kind] for kind in Noise if found.noise[kind]}
     return ProgramDiff(
         groups=_edit_groups((mine, yours), found.edits, found.unmatched),
         unchanged=found.unchanged,
@@ -160,8 +161,15 @@ def program_diff(
         left_out_base=found.left_out[0],
         left_out_head=found.left_out[1],
         edits=tuple(found.edits),
-        module_changes=(*module_changes(mine, yours, matched.base.partner), *found.module_noise),
-        ignored={kind: found.ignored[kind] for kind in Noise if found.ignored[kind]},
+        module_changes=(
+            *module_changes(mine, yours, matched.base.partner),
+            *(
+                Change(kind.value, None, plural(noise[kind], "time"))
+                for kind in noise
+                if kind in heed
+            ),
+        ),
+        ignored={kind: number for kind, number in noise.items() if kind not in heed},
         matched_rows=found.pairs,
         matched_computations={
             base.computation_names[computation]: head.computation_names[partner]
@@ -193,16 +201,15 @@ class _Edits:
         pairs: Row of the base to that of its partner, views included.
         unmatched: Nodes without partner, of base and head.
         left_out: Number of instructions of base and head that only a print style shows.
-        module_noise: Noise of the whole module that counts as change.
-        ignored: Kinds of noise, and the number of instructions with each.
+        noise: Kinds of noise, and the number of instructions with each.
     """
 
-    def __init__(self, matched: Matching, heed: frozenset[Noise]) -> None:
+    def __init__(self, matched: Matching) -> None:
         self._matched = matched
         self._graphs = matched.base.graph, matched.head.graph
         self._modules = self._graphs[0].module, self._graphs[1].module
-        self._heed = heed
-        self._noise = NoiseCount(matched, heed)
+        self._noise = NoiseCount(matched)
+        self.noise = self._noise.counts
         self._aside: dict[Noise, tuple[list[int], list[int]]] = {  # rows that are no edits
             Noise.PRINTING: (list(self._graphs[0].wrapped), list(self._graphs[1].wrapped)),
             Noise.COPIES: ([], []),
@@ -216,16 +223,12 @@ class _Edits:
         self._compare_views()
         for side, nodes in enumerate(self.unmatched):
             self._add_alone(side, map(self._graphs[side].rows.__getitem__, sorted(nodes)))
-        self.ignored = self._noise.counts
         self.left_out = [0, 0]
         for kind, listed in self._aside.items():
             for side, rows in enumerate(listed):
-                if kind in heed:
-                    self._add_alone(side, rows)
-                else:
-                    self.left_out[side] += len(rows)
-                    self.ignored[kind] += len(rows)
-        self.module_noise = tuple(self._module_noise())
+                self.left_out[side] += len(rows)
+                self.noise[kind] += len(rows)
+        self._count_module_noise()
 
     # ---- partners ------------------------------------------------------------------------------
 
@@ -238,21 +241,12 @@ class _Edits:
         rows = list(map(base.rows.__getitem__, mine)), list(map(head.rows.__getitem__, yours))
         self.pairs.update(zip(*rows, strict=True))
         comparison = Comparison(self._matched)
-        elsewhere = self._elsewhere()
         moved = set(self._matched.moved)
-        if Noise.INSTRUCTION_ORDER in self._heed:
-            moved |= elsewhere
-        else:
-            self._noise.counts[Noise.INSTRUCTION_ORDER] += len(elsewhere)
-        suspects: Iterable[int] = mine
-        if not self._heed:
-            self._noise.count(rows, (mine, yours))
-            suspects = sorted(comparison.suspects() | moved)
-        for node in suspects:
+        self.noise[Noise.INSTRUCTION_ORDER] += len(self._elsewhere())
+        self._noise.count(rows, (mine, yours))
+        for node in sorted(comparison.suspects() | moved):
             other = head_of[node]
             changes = [*comparison.changes(node, other)]
-            if self._heed:
-                changes += self._noise.changes(base.rows[node], head.rows[other], (node, other))
             if changes or node in moved:
                 a, b = base.instruction(node), head.instruction(other)
                 kind = Moved if node in moved else Changed
@@ -276,17 +270,15 @@ class _Edits:
     def _compare_views(self) -> None:
         """Compare get-tuple-elements; those that only one text prints are left out."""
         pairs, *alone = match_views(self._matched)
-        if pairs and not self._heed:
+        if pairs:
             base_rows, head_rows = zip(*pairs, strict=True)
             self._noise.count((base_rows, head_rows), ((), ()))
         differ = view_changes(self._matched, pairs)
         self.pairs.update(pairs)
         for mine, yours in pairs:
-            heeded = self._noise.changes(mine, yours) if self._heed else ()
-            changes = (*differ.get(mine, ()), *heeded)
-            if changes:
+            if changes := differ.get(mine):
                 a, b = self._modules[0].instruction(mine), self._modules[1].instruction(yours)
-                self.edits.append(Changed(base=a, head=b, changes=changes))
+                self.edits.append(Changed(base=a, head=b, changes=tuple(changes)))
             else:
                 self.unchanged += 1
         for side, views in enumerate(alone):
@@ -336,19 +328,14 @@ class _Edits:
 
     # ---- the module ----------------------------------------------------------------------------
 
-    def _module_noise(self) -> Iterator[Change]:
-        """Count noise of computations and the module; yield what counts as change."""
+    def _count_module_noise(self) -> None:
         base, head = self._modules
         partners = [(c, d) for c, d in enumerate(self._matched.base.computation) if d >= 0]
         names = [(base.computation_names[c], head.computation_names[d]) for c, d in partners]
         for before, after in ((base.name, head.name), *names):
             if before != after:
-                yield from self._noise.weighed([(name_kind(before, after), "name", before, after)])
-        moved = len(out_of_order([d for _, d in partners]))
-        if moved and Noise.COMPUTATION_ORDER in self._heed:
-            yield Change("order of computations", None, f"{moved} moved")
-        elif moved:
-            self._noise.counts[Noise.COMPUTATION_ORDER] += moved
+                self.noise[name_kind(before, after)] += 1
+        self.noise[Noise.COMPUTATION_ORDER] += len(out_of_order([d for _, d in partners]))
 
 
 # ---- groups of equal edits ---------------------------------------------------------------------

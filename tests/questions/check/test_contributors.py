@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from hlo_lens.questions.check.contributors import contributors
+from hlo_lens.questions.check.judge import contributors
 from hlo_lens.questions.check.metric import Metric
 from hlo_lens.questions.diff.module_diff import module_diff
 from tests.snapshots import collective, group, module, peak

@@ -20,7 +20,7 @@ from tests.timing import cpu_seconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hlo_lens.questions.diff.line_rows import LineRow
+    from hlo_lens.questions.diff.line_edits import LineRow
     from hlo_lens.questions.snapshots.figures import EntryFact
 
 

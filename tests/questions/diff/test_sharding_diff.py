@@ -135,16 +135,13 @@ def annotation_changes(base: list[Annotation], head: list[Annotation]) -> list[t
 PLACED = dataclasses.replace(ANNOTATION, source="t.py:7", spec="P('x',)")
 
 
-def test_other_names_of_mesh_axes_are_noise_and_a_change_on_request() -> None:
+def test_other_names_of_mesh_axes_are_noise() -> None:
     base = module(entries=(entry(spec="P('x',)"),), annotations=(PLACED,))
     other = dataclasses.replace(PLACED, spec="P('data',)")
     head = module(entries=(entry(spec="P('data',)"),), annotations=(other,))
     found = sharding_diff(base, head)
-    heeded = sharding_diff(base, head, with_axis_names=True)
     assert found is not None
-    assert heeded is not None
     assert (found.row_count, found.renamed) == (0, 2)
-    assert ([row[0] for row in heeded.rows()], heeded.renamed) == (["renamed"] * 2, 0)
 
 
 def test_other_axes_of_other_tiles_are_resharded() -> None:
