@@ -205,26 +205,6 @@ def allocation_shapes(text: str) -> list[tuple[int, int]]:
     return [(start, end) for start, end in spans if start >= 0 and text[start] != "<"]
 
 
-def value_positions(text: str) -> tuple[HloPosition, ...]:
-    """Return the positions in the lines after ``positions:``."""
-    return tuple(
-        HloPosition(instruction_name=text[slice(*name)], index=_index(text, index))
-        for _, name, index in _PARSER.items("positions", _POSITION, text)
-    )
-
-
-def value_uses(text: str) -> tuple[HloUse, ...]:
-    """Return the uses in the lines after ``uses:``; empty for ``(none)``."""
-    return tuple(
-        HloUse(
-            instruction_name=text[slice(*name)],
-            operand_number=int(text[slice(*number)]),
-            operand_index=_index(text, index),
-        )
-        for _, name, number, index in _PARSER.items("uses", _USE, text)
-    )
-
-
 def _index(text: str, span: tuple[int, int]) -> tuple[int, ...]:
     return parse_index(text[slice(*span)]) if span[0] >= 0 else ()
 
@@ -373,14 +353,26 @@ class HloValue(_Value):
     @property
     def positions(self) -> tuple[HloPosition, ...]:
         """Positions of the value; the first one defines it."""
-        return value_positions(self._columns.text(self._row, POSITIONS, POSITIONS_END))
+        text = self._columns.text(self._row, POSITIONS, POSITIONS_END)
+        return tuple(
+            HloPosition(instruction_name=text[slice(*name)], index=_index(text, index))
+            for _, name, index in _PARSER.items("positions", _POSITION, text)
+        )
 
     @property
     def uses(self) -> tuple[HloUse, ...] | None:
         """Uses of the value; None if unknown to XLA (``uses are not initialized yet``)."""
         if self._columns.cell(self._row, USES) < 0:
             return None
-        return value_uses(self._columns.text(self._row, USES, USES_END))
+        text = self._columns.text(self._row, USES, USES_END)  # empty for ``(none)``
+        return tuple(
+            HloUse(
+                instruction_name=text[slice(*name)],
+                operand_number=int(text[slice(*number)]),
+                operand_index=_index(text, index),
+            )
+            for _, name, number, index in _PARSER.items("uses", _USE, text)
+        )
 
     @property
     def instruction_text(self) -> str:

@@ -51,7 +51,7 @@ class NameIndex:
         slots, last = self._slots, size - 1
         if names is None:
             names = map(name_of, numbers)
-        for number, name in zip(numbers, names, strict=True):  # `_slot` in place, for speed
+        for number, name in zip(numbers, names, strict=True):
             slot = hash(name) & last
             while (found := slots[slot]) and name_of(found - 1) != name:
                 slot = (slot + 1) & last
@@ -59,17 +59,12 @@ class NameIndex:
 
     def get(self, name: str) -> int | None:
         """Return the number of a name, or None."""
-        found = self._slots[self._slot(name)]
-        return found - 1 if found else None
-
-    def _slot(self, name: str) -> int:
-        """Return the slot of a name, or the empty slot for it."""
         slots, name_of = self._slots, self._name_of
         last = len(slots) - 1
         slot = hash(name) & last
         while (found := slots[slot]) and name_of(found - 1) != name:
             slot = (slot + 1) & last
-        return slot
+        return found - 1 if found else None
 
 
 _WIDE = (1 << 32) - 1

@@ -678,7 +678,8 @@ class HloFallback:
         from hlo_lens.hlo.grammar import read_instruction
 
         error: DumpSyntaxError | None = None
-        for stop in self._stops(position, end):
+        stops = {end, self._balanced_end(position)}
+        for stop in sorted(stop for stop in stops if 0 < stop - position <= GRAMMAR_LIMIT):
             try:
                 read = read_instruction(self._source, position, stop, has_name=has_name)
             except DumpSyntaxError as problem:
@@ -695,11 +696,6 @@ class HloFallback:
             message = f"an instruction of {size} that only the grammar can read"
             raise DumpSyntaxError.at(self._source, Span(position, end), message)
         raise error
-
-    def _stops(self, position: int, end: int) -> list[int]:
-        """Return the offsets at which the instruction may end, ascending."""
-        stops = {end, self._balanced_end(position)}
-        return sorted(stop for stop in stops if 0 < stop - position <= GRAMMAR_LIMIT)
 
     def _balanced_end(self, position: int) -> int:
         """Return the line end at which all brackets since an offset are closed, or 0."""

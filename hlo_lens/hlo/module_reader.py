@@ -336,7 +336,11 @@ class HloScan:
         if match is None:
             start = self._units.blank(position)
             if start >= len(text):
-                self._truncated(computation)
+                end = len(text.rstrip())
+                place = computation.name
+                name = place if isinstance(place, str) else text[slice(*place)]
+                name = name or "the computation"
+                self.gaps.add(end, end + 1, f"expected '}}', found the end: {name} is cut off")
                 return len(text), True
             if text[start] == "}":
                 match = LOOSE_CLOSE.match(text, start)
@@ -356,14 +360,6 @@ class HloScan:
             )
             return start, True
         return self._unit_in_body(start, rows), False
-
-    def _truncated(self, computation: ComputationParts) -> None:
-        end = len(self.text)
-        while end and self.text[end - 1].isspace():
-            end -= 1
-        place = computation.name
-        name = (place if isinstance(place, str) else self.text[slice(*place)]) or "the computation"
-        self.gaps.add(end, end + 1, f"expected '}}', found the end: {name} is cut off")
 
     def _begins_computation(self, position: int) -> bool:
         text = self.text
@@ -740,8 +736,11 @@ def parse_hlo_modules(
     if is_strange and not source.cuts.offsets and (cut := cut_log_prefixes(source)) is not None:
         scan = HloScan(cut, progress)
         scan.run()
-    if source.is_cut and scan.modules:
-        _mark_cut(scan.modules[-1], scan.source)
+    if source.is_cut and scan.modules and not scan.modules[-1].is_truncated:
+        module, end = scan.modules[-1], len(scan.source.text)  # the text does not show it
+        message = "expected more of the compressed file, found its end: it is cut off"
+        module.gaps = (*module.gaps, Gap.at(scan.source, Span(max(0, end - 1), end), message))
+        module.is_truncated = True
     if not scan.modules:
         gaps, _ = scan.gaps.take(has_read=False)
         if gaps:
@@ -775,15 +774,6 @@ def parse_hlo_with_grammar(source: Source) -> HloModule:
     if repeated := repetitions(module):
         raise repeated[0].as_error()
     return module
-
-
-def _mark_cut(module: HloModule, source: Source) -> None:
-    """Note that the file of a module is cut off, if the text does not show it."""
-    if not module.is_truncated:
-        end = len(source.text)
-        message = "expected more of the compressed file, found its end: it is cut off"
-        module.gaps = (*module.gaps, Gap.at(source, Span(max(0, end - 1), end), message))
-        module.is_truncated = True
 
 
 def unread_module(path: str, error: DumpSyntaxError | None = None) -> HloModule:

@@ -44,7 +44,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeVar
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.opcodes import OpcodeTraits, opcode_traits
 from hlo_lens.load.fact import fact
-from hlo_lens.program.runs import Branches, CallCounts, SumBounds, SumPart, bounded_sum, call_counts
+from hlo_lens.program.runs import (
+    Branches,
+    CallCounts,
+    SumBounds,
+    SumPart,
+    bounded_sum,
+    call_counts,
+    run_product,
+)
 from hlo_lens.program.summary import instruction_table
 from hlo_lens.render.result import Records, Unit, sum_of
 from hlo_lens.text.errors import DumpSyntaxError
@@ -381,9 +389,7 @@ class Product:
         self,
     ) -> Annotated[int | None, Unit.COUNT, "multiplications and additions in one run"]:
         """FLOP of one run; None if not known."""
-        if self.flops == 0 or self.times == 0:
-            return 0
-        return None if self.flops is None or self.times is None else self.flops * self.times
+        return run_product(self.flops, self.times)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -688,7 +694,7 @@ class WorkFinder:
             return Work(_largest(sizes), _largest(flops))
         if opcode == "while":
             total, trips = _total(parts), self._calls.trip_count(self._table.instruction(row))
-            return Work(_times(total.size_bytes, trips), _times(total.flops, trips))
+            return Work(run_product(total.size_bytes, trips), run_product(total.flops, trips))
         if traits.is_control_flow:
             return _total(parts)
         own = _flops_or_none(self._table, row)
@@ -724,10 +730,10 @@ class WorkFinder:
         """Return the bytes that an instruction, no fusion, reads and writes."""
         opcode, operands = self._table.opcodes[row], self._operands(row)
         if opcode_traits(opcode).is_cut:
-            return _times(self._size(row), 2)
+            return run_product(self._size(row), 2)
         if opcode in _UPDATED:
             part = _UPDATED[opcode]
-            return _times(self._size(*operands[part]) if part < len(operands) else None, 2)
+            return run_product(self._size(*operands[part]) if part < len(operands) else None, 2)
         return sum_of([self._size(row), *(self._size(*operand) for operand in operands)])
 
     def _read(self, parameter: int) -> int | None:
@@ -808,12 +814,6 @@ def _total(parts: Sequence[Work]) -> Work:
 def _largest(amounts: Sequence[int | None]) -> int | None:
     known = [amount for amount in amounts if amount is not None]
     return max(known, default=0) if len(known) == len(amounts) else None
-
-
-def _times(amount: int | None, count: int | None) -> int | None:
-    if amount == 0 or count == 0:
-        return 0
-    return None if amount is None or count is None else amount * count
 
 
 def _least(one: int | None, other: int | None) -> int | None:

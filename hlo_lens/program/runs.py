@@ -284,7 +284,7 @@ class CallCounts:
         times, known, branches = around.times, around.known_times, around.branches
         if trip is not None and trip.around is not None and trip.trips_of_outer_run is not None:
             outer = self.of(trip.around)
-            times = _times(outer.times, trip.trips_of_outer_run)
+            times = run_product(outer.times, trip.trips_of_outer_run)
             known = outer.known_times * trip.trips_of_outer_run
             if call.role == "condition":
                 times = None if times is None or around.times is None else times + around.times
@@ -295,14 +295,14 @@ class CallCounts:
                 branches = (*branches, f"{loop.computation.name}/{loop.name}:0/2")
             if trips is not None and call.role == "condition":
                 trips += 1
-            times = _times(times, trips)
+            times = run_product(times, trips)
             known *= 1 if trips is None else trips
         path = (*around.loop_path, loop.name)
         return Runs(times=times, branches=branches, loop_path=path, known_times=known)
 
 
-def _times(outer: int | None, inner: int | None) -> int | None:
-    """Return a product of counts; zero runs stay zero if the other count is unknown."""
+def run_product(outer: int | None, inner: int | None) -> int | None:
+    """Return a product of runs and amounts; zero stays zero if the other factor is unknown."""
     if outer == 0 or inner == 0:
         return 0
     return None if outer is None or inner is None else outer * inner

@@ -384,12 +384,6 @@ class Mesh:
                 first[name, start] = len(parts)
                 if end != start:
                     parts.append(end // start)
-        return self._assigned(axes, parts, first)
-
-    def _assigned(
-        self, axes: Sequence[AxisRef], parts: list[int], first: Mapping[tuple[str, int], int]
-    ) -> AxisSplit:
-        """Return the parts of each axis; raises UsageError if two axes share a part."""
         taken: dict[int, AxisRef] = {}
         groups: list[tuple[int, ...]] = []
         for axis in axes:

@@ -151,8 +151,14 @@ def device_groups(
     times = replicas if of_partitions else partitions or 1
     if times * sum(map(len, listed)) > MOST_IDS:
         return None
-    if of_partitions:
-        return _of_partitions(listed, replicas, partitions)
+    if of_partitions and partitions is None:
+        return listed if replicas == 1 else None
+    if of_partitions and partitions is not None:
+        return tuple(
+            tuple(replica * partitions + partition for partition in group)
+            for replica in range(replicas)
+            for group in listed
+        )
     if mode is CollectiveOpGroupMode.CROSS_REPLICA:
         return tuple(
             tuple(replica * times + partition for replica in group)
@@ -163,17 +169,6 @@ def device_groups(
         return None
     return tuple(
         tuple(replica * partitions + p for replica in group for p in range(partitions))
-        for group in listed
-    )
-
-
-def _of_partitions(listed: Groups, replicas: int, partitions: int | None) -> Groups | None:
-    """Return groups of partition ids as flattened ids, for each replica."""
-    if partitions is None:
-        return listed if replicas == 1 else None
-    return tuple(
-        tuple(replica * partitions + partition for partition in group)
-        for replica in range(replicas)
         for group in listed
     )
 

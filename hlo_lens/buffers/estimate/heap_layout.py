@@ -175,15 +175,12 @@ class BusyTimes:
 
     def add(self, bit: int, start: int, end: int) -> None:
         """Mark an allocation's bit from `start` to `end`, both inclusive."""
+        somewhere = self._somewhere
         for node in _covering(start + self._width, end + self._width + 1):
             self._through[node] |= bit
-            self._mark(node, bit)
-
-    def _mark(self, node: int, bit: int) -> None:
-        somewhere = self._somewhere
-        while node and not somewhere[node] & bit:
-            somewhere[node] |= bit
-            node >>= 1
+            while node and not somewhere[node] & bit:
+                somewhere[node] |= bit
+                node >>= 1
 
     def over(self, start: int, end: int) -> int:
         """Return the bits of allocations in use at any instant from `start` to `end`."""
@@ -466,19 +463,16 @@ class HeapSimulation:
                 elif len(buffers[buffer]) == 1 and self._share_operand(value, ending):
                     continue
                 else:
-                    self._allocate(value, self._sizes[buffer])
                     first_of[buffer] = value
+                    if self._sizes[buffer] == 0:
+                        self._empty.append(value)
+                    else:
+                        chunk = Chunk(self._sizes[buffer], values.orders[value], [])
+                        self._chunks.append(chunk)
+                        self._hold(value, chunk)
             for value in ending:
                 self._free(value)
         return self._chunks, self._empty, self._event
-
-    def _allocate(self, value: int, size: int) -> None:
-        if size == 0:
-            self._empty.append(value)
-            return
-        chunk = Chunk(size, self._flow.values.orders[value], [])
-        self._chunks.append(chunk)
-        self._hold(value, chunk)
 
     def _hold(self, value: int, chunk: Chunk) -> None:
         self._chunk_of[value] = chunk
@@ -688,7 +682,8 @@ class _Assigner:
         sizes = [max([parts[value].size_bytes for value in buffer]) for buffer in flow.buffers]
 
         def rank(buffer: int) -> tuple[int, bool, tuple[int, int]]:
-            return -sizes[buffer], buffer not in self._outputs, self._post_order(buffer)
+            first = min([self._post_order(value) for value in flow.buffers[buffer]])
+            return -sizes[buffer], buffer not in self._outputs, first
 
         for buffer in sorted(range(len(flow.buffers)), key=rank):
             self._assign(buffer, sizes[buffer])
@@ -699,11 +694,8 @@ class _Assigner:
                 self._allocations[number].is_output = True
         return self._combined(heaps)
 
-    def _post_order(self, buffer: int) -> tuple[int, int]:
-        """Return the position of a buffer's first value in XLA's order, callers first."""
-        return min([self._place_order(value) for value in self._flow.buffers[buffer]])
-
-    def _place_order(self, value: int) -> tuple[int, int]:
+    def _post_order(self, value: int) -> tuple[int, int]:
+        """Return the position of a value in XLA's order, callers first."""
         order = self._values.orders[value]
         if order < PHI_ORDER:
             number = order // NODES
