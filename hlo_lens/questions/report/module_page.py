@@ -150,7 +150,7 @@ def full_section(dump: ModuleDump, lead: Lead) -> Section:
             *finding_facts(findings.counted),
         ),
         tables=(
-            *leading_tables(dump, path_words(dump)),
+            *_leading_tables(dump),
             *(() if memory is None else statement_tables(memory)),
             *(() if memory is None or memory.peak is None else [peak_table(memory, memory.peak)]),
             *_detail_tables(dump),
@@ -220,21 +220,16 @@ def fit_answer(dump: ModuleDump) -> tuple[str, ...]:
     return (f"{answer.text}: {command_on('what-if', dump, answer.words)}",)
 
 
-def leading_tables(dump: ModuleDump, words: str) -> Iterator[Table]:
-    """Yield the tables that a page begins with: memory or instructions, then collectives.
-
-    Args:
-        dump: The module.
-        words: Path and module, as arguments of a command.
-    """
+def _leading_tables(dump: ModuleDump) -> Iterator[Table]:
+    """Yield the tables that a page begins with: memory or instructions, then collectives."""
     leading = leading_table(dump)
     if leading is not None:
         table, option = leading
-        yield replace(table, command=f"hlo-lens memory {words} {option}".rstrip())
+        yield replace(table, command=command_on("memory", dump, option))
     elif largest_instructions(dump).row_count:
         yield largest_table(dump)
     if collectives(dump).collectives:
-        yield replace(groups_table(dump), command=f"hlo-lens collectives {words}")
+        yield replace(groups_table(dump), command=command_on("collectives", dump))
 
 
 # ---- facts at the head -------------------------------------------------------------------------

@@ -67,14 +67,6 @@ def test_output_goes_to_the_file(dump: str, tmp_path: Path) -> None:
     assert _modules(target.read_text())[0]["name"] == "jit_step"
 
 
-def test_rows_are_cut_at_the_number_given(dump: str) -> None:
-    _, few, _ = _run(dump, "--full", "-n", "2")
-    assert "[6 others]" in few
-    _, every, _ = _run(dump, "--full", "-n", "0")
-    assert "others]" not in every
-    assert _run(dump, "-n", "10") == _run(dump)
-
-
 def test_colour_follows_the_option(dump: str) -> None:
     assert "\x1b[1mjit_step\x1b[0m" in _run(dump, "--color", "always")[1]
     assert "\x1b" not in _run(dump, "--color", "never")[1]

@@ -173,12 +173,6 @@ def test_peaks_of_other_tools_are_named_where_they_differ(path: str, text: str) 
     assert "peak_memory_in_bytes" not in gpu
 
 
-def test_commands_name_the_folder_of_a_module_whose_name_others_have() -> None:
-    text = output_of(["report", "sample_dumps/pairs/tpu"])
-    command = "hlo-lens collectives sample_dumps/pairs/tpu --module four_layers.tar.xz/module_0000."
-    assert command in text
-
-
 def test_the_three_findings_that_save_most_are_shown_whatever_their_severity() -> None:
     """As `lint` sorts them: the info of unknown saving comes last, and is not among them."""
     command = ["sample_dumps/cpu/wasteful"]

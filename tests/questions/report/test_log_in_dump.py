@@ -202,11 +202,6 @@ def test_slow_compile_is_joined_by_the_name_of_its_module() -> None:
     assert joined(other) == [(None, None, None, "not found", None)]
 
 
-def test_donation_that_fits_no_parameters_is_not_found() -> None:
-    text = "Some donated buffers were not usable: float32[32,8].\n"
-    assert joined(text)[0][3] == "not found"
-
-
 @corpus.needs_corpus
 @pytest.mark.parametrize("backend", ["cpu8", "gpu-h100_sxm-1x1x8"])
 def test_warning_of_the_corpus_is_joined(backend: str, tmp_path: Path) -> None:

@@ -85,14 +85,6 @@ def test_collectives_are_counted_and_what_is_not_there_is_zero() -> None:
     assert none["wire_bytes_per_device"] == 0
 
 
-def test_gaps_are_in_the_report() -> None:
-    module = _module(LOOP.replace("one = s32[] constant(1)", "one = s32[ constant(1)"))
-    coverage = module["coverage"]
-    assert (coverage["instructions"], coverage["gaps"]) == (17, 1)
-    assert coverage["rows"][0]["line"] == 13
-    assert coverage["ratio"] < 1
-
-
 def test_module_without_hlo_has_all_keys_with_null() -> None:
     module = _module(None)
     assert set(MODULE_KEYS) <= set(module)

@@ -92,16 +92,6 @@ def test_values_are_those_of_the_command_at_the_chosen_instant(
     assert command.endswith(f" {' '.join(options)} -n 0")
 
 
-def test_a_value_of_another_space_has_the_command_of_that_space(drawn: Drawer) -> None:
-    page = drawn(sample_page(), "#s=1&v=all-reduce.11%7B%7D")
-    command = page.locator("aside.card .command code").last.inner_text()
-    assert command.endswith(" --space 1 --at 'all-reduce.11{}'")
-    arguments = [f"sample_dumps/{SMALL}", "--space", "1", "--at", "all-reduce.11{}", "-f", "json"]
-    live = json.loads(output_of(["memory", *arguments]))["modules"][0]["instant"]["live"]
-    (size,) = (row["size_bytes"] for row in live if row["value"] == "all-reduce.11{}")
-    assert format_bytes(size) in page.locator("aside.card").inner_text()
-
-
 def test_search_leaves_what_has_the_words(drawn: Drawer) -> None:
     page = drawn(sample_page())
     page.get_by_placeholder("part of a name").fill("params['w_in']")

@@ -127,13 +127,6 @@ def test_an_address_opens_a_view(open_page: Opener) -> None:
     opened.assert_quiet()
 
 
-def test_an_address_of_nothing_that_is_there_does_nothing(drawn: Drawer) -> None:
-    page = drawn(
-        sample_page(), "#w=constructor&v=__proto__&i=x&t=99999999&s=77&m=other&x=%F0%9F%98%80"
-    )
-    assert "not among those" in page.locator("aside.card").inner_text()
-
-
 def test_an_instruction_marks_its_value_in_all_pictures(drawn: Drawer) -> None:
     page = drawn(sample_page())
     value = page.locator("#view-alive .picture tbody button.name").first.inner_text()
@@ -163,17 +156,6 @@ def test_a_selected_value_of_the_tail_is_listed(drawn: Drawer) -> None:
     assert rows.count() == listed + 1
     assert last in page.locator("#view-alive tr.chosen").inner_text()
     assert page.locator("#view-alive tfoot tr").last.inner_text() == total
-
-
-def test_arguments_of_a_finding_are_selected_as_values(drawn: Drawer) -> None:
-    page = drawn(sample_page("cpu/wasteful"))
-    finding = page.locator(".finding", has_text="M001").first
-    if finding.get_attribute("open") is None:
-        finding.locator("summary").click()
-    finding.locator("button.name").first.click()
-    argument = finding.locator("button.name").first.inner_text()
-    assert argument in page.locator("aside.card").inner_text()
-    assert "param" in page.locator("aside.card h2").inner_text()
 
 
 PICTURES = ("Table", "Treemap", "Icicle", "Places in the heap")

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hlo_lens import report_on
-from hlo_lens.load.programs import modules_of
-from hlo_lens.questions.collectives.collective import collectives
-from hlo_lens.questions.collectives.loop_levels import schedule_places
 from hlo_lens.text.units import format_bytes
 from tests.commands import output_of
 from tests.corpus import SAMPLES
@@ -162,15 +159,6 @@ def test_savings_of_findings_are_those_of_the_first_page(sample: str) -> None:
 
 
 @pytest.mark.parametrize("sample", PROGRAMS)
-def test_listed_work_has_the_number_of_the_command(sample: str) -> None:
-    for dump in modules_of(str(SAMPLES / sample)):
-        pairs = zip(collectives(dump).collectives, schedule_places(dump), strict=True)
-        for one, place in pairs:
-            assert len(place.work or ()) == (one.overlap_instructions or 0)
-            assert place.start is None or place.end is None or place.start <= place.end
-
-
-@pytest.mark.parametrize("sample", PROGRAMS)
 def test_instructions_are_those_of_the_command(sample: str) -> None:
     data, strings = (
         _views(sample)["program"],
@@ -301,12 +289,6 @@ def _mesh(page: str) -> dict[str, Any]:
     views = data_of(page)["hlo-lens-views"]["modules"][0]["views"]
     found: dict[str, Any] = views["collectives"]["meshes"][0]
     return found
-
-
-def test_places_are_those_of_the_assignment(tmp_path: Path) -> None:
-    topology = _mesh(_page(_dump(tmp_path, ORDER)))["topology"]
-    assert (topology["name"], topology["sizes"]) == ("v5e:2x4", [2, 4, 1])
-    assert topology["places"] == [[0, one % 2, one // 2, 0, 0] for one in ORDER]
 
 
 @pytest.mark.parametrize(("order", "near"), [(ORDER, 8), (tuple(range(8)), 4)])

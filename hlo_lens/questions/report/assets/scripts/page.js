@@ -68,7 +68,7 @@ function showModule(main, page) {
   const of = (isLeading) => general.filter(([one]) => one === isLeading).map(([, section]) => section);
   const views = module ? Object.entries(module.views).map(([name, data]) =>
     viewSection(VIEWS.get(name) || sectionView(name, data), page)) : [];
-  const all = [...of(true), ...views, ...(module && page.made.kind === "ls" ? [] : of(false))];
+  const all = module && page.made.kind === "ls" ? views : [...of(true), ...views, ...of(false)];
   replace(main, head(page), navigation(page, all), el("div", { class: "views" }, all),
     el("footer", {}, `Made by hlo-lens ${page.made.tool_version}. This file loads nothing from the network; `
       + "it contains its data."), makeCard(page));
