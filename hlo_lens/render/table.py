@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property, partial
 from importlib import import_module
-from itertools import islice
+from itertools import compress, islice
 from typing import TextIO, TypeAlias, overload
 
 from hlo_lens.render.result import Column, Result, Row, Unit, format_cell
@@ -342,6 +342,8 @@ class CutTable:
 def cut_table(table: Table, rows: int) -> CutTable:
     """Return the first rows of a table as text, the rest as one row that counts it, and the total.
 
+    Columns in which these are all empty are left out.
+
     Args:
         table: The table.
         rows: How many rows to show; 0 for all. A rest of one row is shown too.
@@ -364,10 +366,15 @@ def cut_table(table: Table, rows: int) -> CutTable:
     def as_text(row: Row) -> tuple[str, ...]:
         return tuple(format_cell(row[k], table.columns[k].unit) for k in places)
 
+    cells = [as_text(row) for row in (*shown, *tail)]
+    filled = [not cells or any(column) for column in zip(*cells, strict=True)] or [True] * len(
+        places
+    )
+    cells = [tuple(compress(row, filled)) for row in cells]
     return CutTable(
-        columns=columns,
-        rows=[as_text(row) for row in shown],
-        tail=[as_text(row) for row in tail],
+        columns=tuple(compress(columns, filled)),
+        rows=cells[: len(shown)],
+        tail=cells[len(shown) :],
         kept=table.kept,
         wrapped=table.wrapped,
     )

@@ -423,17 +423,21 @@ It ends where prose goes on: before a word of lower-case letters alone that no o
 the topic of ``help``, or at a mark. Values of options and quoted words belong to it.
 """
 
+_MARK = re.compile(r"(?<=[=~]) (?=\d)")
+"""Space between the mark of an amount and its number: ``<= 3``."""
+
 _JOINT = "\ue000"
 """Stands for a space inside of a command; for private use, so that no text has it."""
 
 
 def joined(text: str, most: int | None = None) -> str:
-    """Return a text whose commands have no spaces, to be wrapped and given to `separated`.
+    """Return a text whose commands and amounts have no spaces, to be wrapped, for `separated`.
 
     Args:
         text: The text.
         most: Characters of the longest command that is kept whole; None for any.
     """
+    text = _MARK.sub(_JOINT, text)
     if "hlo-lens " not in text:
         return text
 

@@ -126,7 +126,7 @@ def _object(
 def _why_section(known: ModuleDump, reasons: Sequence[Why], name: str) -> Section:
     shown = ("role", "name", "opcode", "shape", "sharding", "op_name")
     return Section(
-        title=known.name,
+        title=known.title,
         facts=(
             *cut_facts(known),
             *(fact for reason in reasons for fact in _why_facts(reason)),
@@ -158,7 +158,7 @@ def _section(known: ModuleDump, by: str | None, is_dynamic: bool) -> Section:
     if by is None:
         listed.append(collectives_table(found, is_dynamic=is_dynamic))
     return Section(
-        title=known.name,
+        title=known.title,
         facts=tuple(_facts(known)),
         tables=(*listed, *movement_tables(found.movement)),
         notes=tuple(collectives_notes(found)),
@@ -168,7 +168,8 @@ def _section(known: ModuleDump, by: str | None, is_dynamic: bool) -> Section:
 def _facts(known: ModuleDump) -> Iterator[tuple[str, str]]:
     found = collectives(known)
     yield from cut_facts(known)
-    yield "module", known.stage or "stage unknown"
+    if known.stage:
+        yield "stage", known.stage
     if found.collectives:
         yield "mesh", meshes_text(found.meshes) or "not known; name it with --mesh data=4,model=2"
     yield "collectives", collectives_text(known)
@@ -279,7 +280,7 @@ def groups_table(known: ModuleDump, by: str = KIND_AND_AXIS, *, is_dynamic: bool
     groups = collectives_by(collectives(known).collectives, by, is_dynamic=is_dynamic)
     times = "one run" if is_dynamic else "the text, loops not multiplied"
     wire = "wire_bytes_per_run" if is_dynamic else "wire_bytes_per_device"
-    shown = ["static_count", "times", "payload_bytes", wire, "exposed"]
+    shown = ["times" if is_dynamic else "static_count", "payload_bytes", wire, "exposed"]
     first = {
         "kind": ["kind", "axis"],
         "axis": ["axis", "kind"],
@@ -287,12 +288,12 @@ def groups_table(known: ModuleDump, by: str = KIND_AND_AXIS, *, is_dynamic: bool
     }.get(by, ["group", "kind", "axis"])
     if not collectives(known).is_scheduled:
         shown.remove("exposed")
-    last = ["where"] if by != "source" and any(group.where for group in groups.groups) else []
+    last = ["where"] if by != "source" else []
     title = f"Collectives by {by}, bytes of {times}"
     table = Table.of(groups, title=title, shown=(*first, *shown, *last))
     name = "collectives-by-kind" if by == KIND_AND_AXIS else "collectives-by"
     texts = partial(_group_texts, by=by)
-    return replace(_with_texts(table, groups.groups, texts), name=name)
+    return replace(_with_texts(table, groups.groups, texts), name=name, kept=(wire,))
 
 
 _PART_OF_AXIS = re.compile(r"(\w+):\(\d+\)(\d+)")
@@ -353,12 +354,10 @@ def collectives_table(found: Collectives, *, is_dynamic: bool = True) -> Table:
     shown.append("wire_bytes_per_run" if is_dynamic else "wire_bytes_per_device")
     if found.is_scheduled:
         shown.append("covered_ratio")
-    if any(collective.loop_path for collective in order):
-        shown.append("loop_path")
     table = Table.of(
         ordered,
         title="Single collectives, those that move the most first",
-        shown=(*shown, "name", "source", *["parameters"] * any(one.parameters for one in order)),
+        shown=(*shown, "loop_path", "name", "source", "parameters"),
     )
     is_in_name = all(collective.name.startswith(collective.kind) for collective in order)
     kept = () if is_in_name else ("kind",)
@@ -475,7 +474,7 @@ def _loops_object(known: ModuleDump) -> Mapping[str, object]:
 def _loops_section(known: ModuleDump) -> Section:
     levels = loops(known)
     return Section(
-        title=known.name,
+        title=known.title,
         facts=tuple(_facts(known)),
         drawing=tuple(tree_lines(levels)),
         tables=(Table.of(levels, title="Loops", is_data_only=True),),

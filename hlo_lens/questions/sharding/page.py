@@ -47,7 +47,7 @@ def pages(
         if results is None:
             sections = tuple(sharding_text_sections(module))
             known = text_objects(module) if sections else {}
-            missing = Section(title=module.name, notes=(no_hlo_text(module),))
+            missing = Section(title=module.title, notes=(no_hlo_text(module),))
             data = {**sharding_object(module, None), **known}
             yield ModulePage(sections=sections or (missing,), make_object=data.copy)
             continue
@@ -56,7 +56,7 @@ def pages(
             tables.append(_values_table("outputs", results.table.outputs, min_bytes))
             tables += _other_tables(results, min_bytes)
         section = Section(
-            title=module.name,
+            title=module.title,
             facts=tuple(_facts(module, results)),
             tables=tuple(tables),
             notes=tuple(_notes(module, results)),
@@ -70,7 +70,8 @@ NOT_KNOWN = "not known: the text ends before the end of the entry"
 
 def _facts(module: ModuleDump, results: ShardingResults) -> Iterator[tuple[str, str]]:
     table, signature = results.table, results.found.own.signature
-    yield "module", module.stage or "stage unknown"
+    if module.stage:
+        yield "stage", module.stage
     yield "devices", f"{plural(table.num_devices, 'device')}{mesh_text(table.meshes)}"
     has_all = signature.parameter_count is not None
     yield "parameters", total_text(table.parameters) if has_all else NOT_KNOWN
@@ -120,16 +121,11 @@ def _values_table(name: str, values: Sequence[ShardedValue], min_bytes: int) -> 
         "global_bytes": sum_of(value.global_bytes for value in kept),
         "device_bytes": sum_of(value.device_bytes for value in kept),
     }
-    has_spec = any(value.spec is not None for value in values)
-    has_all = all(value.spec is not None for value in values)
+    has_all = bool(values) and all(value.spec is not None for value in values)
     shown = (
-        "device_bytes",
-        *(("index",) if name == "outputs" and any(v.value.index for v in values) else ()),
-        "name",
-        *(("spec",) if has_spec else ()),
-        *(() if has_spec and has_all else ("sharding",)),  # the spec is shorter
-        *("global_shape", "device_shape", "replication_factor", "global_bytes"),
-        *(("aliased_with",) if any(value.value.aliased_with for value in values) else ()),
+        *("device_bytes", *("index",) * (name == "outputs"), "name", "spec"),
+        *("sharding",) * (not has_all),  # the spec is shorter
+        *("global_shape", "device_shape", "replication_factor", "global_bytes", "aliased_with"),
     )
     hidden = len(values) - len(kept)
     size = sum(v.device_bytes or 0 for v in values) - sum(v.device_bytes or 0 for v in kept)
@@ -142,6 +138,7 @@ def _values_table(name: str, values: Sequence[ShardedValue], min_bytes: int) -> 
         row_count=len(kept),
         totals={column: size for column, size in sums.items() if size is not None},
         shown=shown,
+        kept=("index",),
         notes=(f"{note}, {format_bytes(size)} together",) if hidden else (),
     )
 
