@@ -471,7 +471,7 @@ def collectives(module: ModuleDump) -> Collectives:
     meshes = _meshes(module, listed, (partitions or 0) * table.module.replica_count)
     maker = _Maker(module, meshes, partitions)
     sizes = [maker.sizes(parts) for parts in listed]
-    overlap = _overlaps(table, calls, listed, maker)
+    overlap = _overlaps(table, calls, listed, sizes, maker)
     return Collectives(
         collectives=tuple(
             maker.collective(parts, size, overlap.get(number))
@@ -506,28 +506,36 @@ def _meshes(
 
 
 def _overlaps(
-    table: InstructionTable, calls: CallCounts, listed: Sequence[CollectiveParts], maker: _Maker
+    table: InstructionTable,
+    calls: CallCounts,
+    listed: Sequence[CollectiveParts],
+    sizes: Sequence[_Sizes],
+    maker: _Maker,
 ) -> dict[int, Overlap]:
     """Return the overlaps of collectives by position, as far as they are known."""
     if not table.module.is_scheduled:
         return {}
-    steps = [(number, step) for number, parts in enumerate(listed) for step in parts.steps]
-    found = {key: EXPOSED for key, (_, step) in enumerate(steps) if not step.op.is_async}
-    transfers = {}
-    for key, (_, step) in enumerate(steps):
-        if step.op.done is not None:  # transfers from or to others send the payload
-            size = maker.sizes(step)
-            whole = None if size.moved == NOTHING else size.payload_bytes
-            on_link = size.moved.wire_bytes or whole
-            transfers[key] = Transfer(
-                start=step.op.sender, done=step.op.done, size_bytes=on_link, link=step.link
-            )
+    found: dict[tuple[int, int], Overlap] = {}
+    transfers: dict[tuple[int, int], Transfer] = {}
+    for number, (parts, whole) in enumerate(zip(listed, sizes, strict=True)):
+        for place, step in enumerate(parts.steps):
+            op = step.op
+            if not op.is_async:
+                found[number, place] = EXPOSED
+            if op.done is not None:  # transfers from or to others send the payload
+                size = maker.sizes(step) if parts.ring else whole
+                payload_bytes = None if size.moved == NOTHING else size.payload_bytes
+                on_link = size.moved.wire_bytes or payload_bytes
+                transfers[number, place] = Transfer(op.sender, op.done, on_link, step.link)
     found |= overlaps(table, calls, transfers)
     of: dict[int, list[Overlap]] = {}
-    for key, overlap in found.items():
-        of.setdefault(steps[key][0], []).append(overlap)
-    complete = {n: ones for n, ones in of.items() if len(ones) == len(listed[n].steps)}
-    return {n: ones[0] if len(ones) == 1 else together(ones) for n, ones in complete.items()}
+    for (number, _), overlap in sorted(found.items()):
+        of.setdefault(number, []).append(overlap)
+    return {
+        number: steps[0] if len(steps) == 1 else together(steps)
+        for number, steps in of.items()
+        if len(steps) == len(listed[number].steps)
+    }
 
 
 class _Sizes(NamedTuple):

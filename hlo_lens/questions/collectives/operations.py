@@ -420,20 +420,24 @@ class CollectiveParts(NamedTuple):
         )
 
 
+_OF_DEVICES = ("frontend_attributes=", "replica_groups=", "_pairs=", "use_global_device_ids=")
+"""Attributes that XLA prints before the metadata."""
+
+
 def read_collectives(
     module: HloModule, ops: Iterable[CollectiveOp], partitions: int | None
 ) -> list[CollectiveParts]:
     """Return collectives with their printed attributes.
 
-    They are read once for all collectives of a kind whose attributes differ in nothing but the
-    channel and the computation that they apply to elements.
+    Devices are read once for all collectives of a kind whose attributes differ in nothing but the
+    channel, metadata, and the computation that they apply to elements.
 
     Args:
         module: The module.
         ops: Its collectives.
         partitions: Its number of partitions; None if unknown.
     """
-    read: dict[tuple[str, str, bool, str], tuple[str, CollectiveDevices, str | None]] = {}
+    read: dict[tuple[str, str, bool, str], tuple[CollectiveDevices, str | None]] = {}
     devices: dict[tuple[object, ...], CollectiveDevices] = {}
     parts: list[CollectiveParts] = []
     for op in ops:
@@ -445,18 +449,20 @@ def read_collectives(
             channel = instruction.channel_id
         channel_id = None if channel is None or channel < 0 else channel
         text, _ = _without(", to_apply=", text)
-        key = (op.kind, instruction.opcode, channel_id is None, text)
+        head, _, tail = text.partition(", metadata={")
+        if any(word in tail for word in _OF_DEVICES):  # in a text that is not XLA's own
+            head = text
+        key = (op.kind, instruction.opcode, channel_id is None, head)
         if key not in read:
             found = _devices(op, channel_id, partitions, devices)
-            rendezvous = instruction.frontend_attributes.get(_RENDEZVOUS)
-            read[key] = text, found, rendezvous
+            read[key] = found, instruction.frontend_attributes.get(_RENDEZVOUS)
         is_scattered = (
             instruction.opcode == "all-reduce"
             and instruction.computation.name.startswith(
                 "all-reduce-scatter"  # fused with the slice that each device keeps (TPU)
             )
         )
-        parts.append(CollectiveParts(op, channel_id, *read[key], is_scattered))
+        parts.append(CollectiveParts(op, channel_id, text, *read[key], is_scattered))
     return parts
 
 

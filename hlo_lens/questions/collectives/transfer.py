@@ -37,8 +37,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, replace
-from operator import sub
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeVar
 
 from hlo_lens.hlo.opcodes import OpcodeTraits, Produced, opcode_traits, opcodes_where
 from hlo_lens.program.flops import NO_WORK, WorkFinder
@@ -205,6 +204,9 @@ way: 6 and 52), A100 (1555, 9.7, 300), H100 (3350, 34, 450), B200 (8000, 40, 900
 (cloud.google.com/tpu/docs: 2.4 and above; no float64)."""
 
 
+K = TypeVar("K", bound="Hashable")
+
+
 class Transfer(NamedTuple):
     """One asynchronous transfer.
 
@@ -254,8 +256,8 @@ _EMPTY = EXPOSED._replace(covered_ratio=None)
 
 
 def overlaps(
-    table: InstructionTable, calls: CallCounts, transfers: Mapping[int, Transfer]
-) -> dict[int, Overlap]:
+    table: InstructionTable, calls: CallCounts, transfers: Mapping[K, Transfer]
+) -> dict[K, Overlap]:
     """Return the overlap of each transfer of a scheduled module, by its key.
 
     Counted are the instructions between start and end in a scheduled computation that do work
@@ -267,25 +269,25 @@ def overlaps(
     Args:
         table: Table of the module.
         calls: Trip counts of its loops.
-        transfers: The transfers by any number.
+        transfers: The transfers by any key.
     """
-    homes: dict[int, dict[int, Transfer]] = {}
+    homes: dict[int, dict[K, Transfer]] = {}
     for key, transfer in transfers.items():
         homes.setdefault(transfer.start.computation.place, {})[key] = transfer
     finder = WorkFinder(table, calls)
-    found: dict[int, Overlap] = {}
+    found: dict[K, Overlap] = {}
     for place, inside in homes.items():
         found |= _overlaps_in(table.module.computations[place].rows, inside, finder)
     return found
 
 
 def _overlaps_in(
-    rows: Sequence[int], transfers: Mapping[int, Transfer], finder: WorkFinder
-) -> dict[int, Overlap]:
+    rows: Sequence[int], transfers: Mapping[K, Transfer], finder: WorkFinder
+) -> dict[K, Overlap]:
     """Return the overlaps of the transfers of one computation."""
-    found: dict[int, Overlap] = {}
-    begun: dict[int, list[int]] = {}
-    ended: dict[int, list[int]] = {}
+    found: dict[K, Overlap] = {}
+    begun: dict[int, list[K]] = {}
+    ended: dict[int, list[K]] = {}
     for key, transfer in transfers.items():
         found[key] = EXPOSED if transfer.size_bytes else _EMPTY
         start, end = transfer.start.row, transfer.done.row
@@ -296,46 +298,45 @@ def _overlaps_in(
         if start < end:  # in damaged text the end may come first
             begun.setdefault(start, []).append(key)
             ended.setdefault(end, []).append(key)
-    # instructions, bytes and FLOP so far, and numbers of those of unknown bytes and FLOP
-    total, before = (0, 0, 0, 0, 0), dict[int, tuple[int, ...]]()
-    unsent: dict[int, float] = {}
-    queues: dict[Hashable, deque[int]] = {}
-    is_open: set[int] = set()
-    is_unknown: set[int] = set()
+    before: dict[K, tuple[int, ...]] = {}
+    count = all_moved = all_flops = 0  # instructions, bytes and FLOP so far
+    no_bytes = no_flops = 0  # instructions of unknown bytes and FLOP
+    unsent: dict[K, float] = {}
+    queues: dict[Hashable, deque[K]] = {}
+    is_open: set[K] = set()
+    is_unknown: set[K] = set()
     for place in range(min(begun, default=0), max(ended, default=-1) + 1):
         for key in ended.get(place, ()):
             is_open.discard(key)
             size, rest = transfers[key].size_bytes, unsent[key]
             is_known = bool(size) and not (rest and key in is_unknown)
-            count, moved, flops, *unknown = map(sub, total, before[key])
+            earlier = before[key]
             found[key] = Overlap(
-                instructions=count,
-                flops=None if unknown[1] else flops,
-                size_bytes=None if unknown[0] else moved,
-                covered_ratio=(size - rest) / size if size and is_known else None,
+                count - earlier[0],
+                all_flops - earlier[2] if no_flops == earlier[4] else None,
+                all_moved - earlier[1] if no_bytes == earlier[3] else None,
+                (size - rest) / size if size and is_known else None,
             )
         done = finder.of(rows[place]) if is_open else NO_WORK
         if done != NO_WORK:
             moved, flops = done.size_bytes or 0, done.flops or 0
-            count, all_moved, all_flops, *unknown = total
-            total = (
-                *(count + 1, all_moved + moved, all_flops + flops),
-                *(unknown[0] + (done.size_bytes is None), unknown[1] + (done.flops is None)),
-            )
+            count, all_moved, all_flops = count + 1, all_moved + moved, all_flops + flops
             if None in done:
+                no_bytes += done.size_bytes is None
+                no_flops += done.flops is None
                 is_unknown |= is_open
             time = max(moved / _BYTES_EACH, flops / _FLOPS_EACH)
             for queue in queues.values():
                 _spend(time, queue, unsent, is_open)
         for key in begun.get(place, ()):
-            before[key] = total
+            before[key] = (count, all_moved, all_flops, no_bytes, no_flops)
             unsent[key] = float(transfers[key].size_bytes or 0)
             queues.setdefault(transfers[key].link, deque()).append(key)
             is_open.add(key)
     return found
 
 
-def _spend(time: float, queue: deque[int], unsent: dict[int, float], is_open: set[int]) -> None:
+def _spend(time: float, queue: deque[K], unsent: dict[K, float], is_open: set[K]) -> None:
     """Take the time of work from the transfers of a queue, first started first."""
     while time and queue:
         key = queue[0]
