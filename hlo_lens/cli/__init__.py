@@ -35,7 +35,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 
 _RARE = frozenset(
     (
-        *("--stage", "--strict", "--min-coverage", "--color", "--force", "--config", "--min-size"),
+        *("--stage", "--strict", "--min-coverage", "--color", "--force", "--config"),
         *("--source-url", "--space", "--plot", "--python", "--no-ignore", "--static", "--folded"),
         *("--github-step-summary", "--github-annotations"),
     )

@@ -24,7 +24,7 @@ COMMANDS = {
     "collectives_tpu_tp_mlp.txt": "collectives sample_dumps/tpu/tp_mlp",
     "collectives_why.txt": "collectives sample_dumps/tpu/tp_mlp --why all-reduce.11",
     "loops_tpu_shard_map_collectives.txt": "loops sample_dumps/tpu/shard_map_collectives",
-    "sharding_tpu_wasteful.txt": "sharding sample_dumps/tpu/wasteful --min-size 1KiB",
+    "sharding_tpu_wasteful.txt": "sharding sample_dumps/tpu/wasteful",
     "lint_cpu_wasteful.txt": "lint sample_dumps/cpu/wasteful",
     "shard_uneven.txt": "shard {devices=[4,2]<=[8]} --shape 10,16 --mesh x=4,y=2",
     "report_log_tpu_oom.txt": "report sample_dumps/logs/tpu_oom_libtpu_0_0_17.txt",

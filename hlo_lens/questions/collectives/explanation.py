@@ -92,26 +92,18 @@ class Why(Records[NeighbourRow]):
         return "\n".join((head, *(f"  {sentence}" for sentence in self.sentences)))
 
 
-def find_collectives(found: Collectives, name: str) -> list[Collective]:
-    """Return the collectives with a printed name, their own or that of their start."""
-    own = {one for c in found.collectives for one in (c.name, c.started_by) if one is not None}
-    wanted = {*names_printed_as(name, own)}
-    return [c for c in found.collectives if wanted & {c.name, c.started_by}]
-
-
-def _weight(collective: Collective) -> tuple[int, str]:
-    return -(
-        collective.wire_bytes_per_run or collective.wire_bytes_per_device or 0
-    ), collective.name
-
-
 def asked_collectives(found: Collectives, name: str) -> tuple[list[Collective], list[Collective]]:
     """Return the collectives of a name, and the others of a kind that was named instead.
 
-    Of a kind (``all-gather``) the largest is asked for; one of that very name is ``%all-gather``.
+    A name is printed for the collective or its start. Of a kind (``all-gather``) the largest is
+    asked for; one of that very name is ``%all-gather``.
     """
-    of_kind = sorted((one for one in found.collectives if one.kind == name), key=_weight)
-    chosen = of_kind[:1] or find_collectives(found, name)
+    listed = found.collectives
+    of_kind = [one for one in listed if one.kind == name]
+    of_kind.sort(key=lambda c: (-(c.wire_bytes_per_run or c.wire_bytes_per_device or 0), c.name))
+    own = {one for c in listed for one in (c.name, c.started_by) if one is not None}
+    wanted = {*names_printed_as(name, own)}
+    chosen = of_kind[:1] or [c for c in listed if wanted & {c.name, c.started_by}]
     return chosen, [one for one in of_kind if one not in chosen]
 
 
@@ -414,11 +406,15 @@ def _meaning(instruction: HloInstruction, collective: Collective) -> Iterator[st
 # ---- producers and consumers -------------------------------------------------------------------
 
 
+_PARTIAL = ", which sums over a dimension of which each device has only its part"
+
+
 def _made_by(
     producers: Sequence[Neighbour],
     shardings: Mapping[int, ShardedValue],
     collective: Collective,
 ) -> Iterator[str]:
+    is_summed = opcode_traits(collective.kind).is_reduction and not _is_asked_for(collective)
     for near in producers[:_MOST_NAMED]:
         instruction = near.instruction
         loops = f", through {' and '.join(near.loops)}" if near.loops else ""
@@ -429,7 +425,8 @@ def _made_by(
             sharding = _sharding_text(instruction, shardings)
             yield f"it reads {text}{f', {sharding}' if sharding else ''}{loops}"
         else:
-            yield f"it reads {_named(instruction)}{loops}{_partial(instruction, collective)}"
+            is_partial = is_summed and _is_product(instruction, "reduce")
+            yield f"it reads {_named(instruction)}{loops}{_PARTIAL * is_partial}"
     if len(producers) > _MOST_NAMED:
         yield f"and reads {len(producers) - _MOST_NAMED} more, below"
 
@@ -437,15 +434,6 @@ def _made_by(
 def _named(instruction: HloInstruction) -> str:
     path = (instruction.op_name or "").rpartition("/")[2]
     return f"{instruction.name}{f' ({path})' if path else ''}"
-
-
-def _partial(instruction: HloInstruction, collective: Collective) -> str:
-    """Return a sentence on a product that sums over a divided dimension."""
-    if not opcode_traits(collective.kind).is_reduction or _is_asked_for(collective):
-        return ""
-    if not _is_product(instruction, "reduce"):
-        return ""
-    return ", which sums over a dimension of which each device has only its part"
 
 
 def _is_product(instruction: HloInstruction, *others: str) -> bool:

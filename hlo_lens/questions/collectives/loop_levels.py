@@ -132,12 +132,8 @@ def collectives_by(
             members.setdefault(label(part), []).append(part)
     groups = [_group(name, listed, is_dynamic) for name, listed in members.items()]
     size = attrgetter(_WIRE[is_dynamic])
-    groups.sort(key=lambda group: (_descending(size(group)), group.group))
+    groups.sort(key=lambda one: (size(one) is not None, -(size(one) or 0), one.group))
     return CollectivesBy(by=by, is_dynamic=is_dynamic, groups=tuple(groups))
-
-
-def _descending(size: int | None) -> tuple[int, int]:
-    return (0, 0) if size is None else (1, -size)
 
 
 _FLAGS = {
@@ -386,17 +382,15 @@ def schedule_places(module: ModuleDump) -> list[SchedulePlace]:
     finder, left = WorkFinder(table, calls), _MOST_WORK
     places = []
     for one in found.collectives:
-        start = _instant(_sender(one, table), one.computation, calls, instants)
+        sender = one.name
+        if one.start_row is not None:  # it has the operands
+            sender = table.instruction(one.start_row).name
+        start = _instant(sender, one.computation, calls, instants)
         end = instants.get(one.ended_by) if one.ended_by else start
         work = _work(one, rows, table, finder) if one.overlap_instructions else ()
         left -= len(work)
         places.append(SchedulePlace(start, end, work if left >= 0 else None))
     return places
-
-
-def _sender(one: Collective, table: InstructionTable) -> str:
-    """Return the name of the instruction that starts a collective with its operands."""
-    return one.name if one.start_row is None else table.instruction(one.start_row).name
 
 
 def _instant(

@@ -143,9 +143,8 @@ def _others_of_kind(known: ModuleDump, kind: str) -> Iterator[tuple[str, str]]:
     """Yield the line on the collectives of a kind besides the one that is explained."""
     _, others = asked_collectives(collectives(known), kind)
     if others:
-        sizes = (one.wire_bytes_per_run for one in others)
-        texts = ("" if size is None else f" {format_bytes(size)}" for size in sizes)
-        names = [f"{one.name}{text}" for one, text in zip(others, texts, strict=True)]
+        sized = ((one.name, one.wire_bytes_per_run) for one in others)
+        names = [n if size is None else f"{n} {format_bytes(size)}" for n, size in sized]
         yield "others", f"{plural(len(others), f'other {kind}')}: {listed(names, _OTHERS_SHOWN)}"
 
 
@@ -343,9 +342,9 @@ def at_most_text(size: int | None, is_at_most: bool) -> str | None:
 def collectives_table(found: Collectives, *, is_dynamic: bool = True) -> Table:
     """Return the table of single collectives, those that move the most first."""
 
-    def measure(collective: Collective) -> tuple[tuple[int, int], str]:
-        size = collective.wire_bytes_per_run if is_dynamic else collective.wire_bytes_per_device
-        return ((0, 0) if size is None else (1, -size), collective.name)
+    def measure(one: Collective) -> tuple[bool, int, str]:
+        size = one.wire_bytes_per_run if is_dynamic else one.wire_bytes_per_device
+        return size is not None, -(size or 0), one.name
 
     order = sorted(found.collectives, key=measure)
     ordered = replace(found, collectives=tuple(order))

@@ -28,14 +28,20 @@ from hlo_lens.questions.memory.results import (
     not_known_text,
     peak_by,
 )
-from hlo_lens.questions.memory.roles import memory_roles, role_series
+from hlo_lens.questions.memory.roles import memory_roles
 from hlo_lens.questions.memory.statement import (
     FEW_BYTES,
     MemoryStatement,
     memory_amount,
     space_name,
 )
-from hlo_lens.questions.memory.timeline import Instant, memory_timeline, plot_timelines, timelines
+from hlo_lens.questions.memory.timeline import (
+    Instant,
+    memory_timeline,
+    plot_timelines,
+    role_series,
+    timelines,
+)
 from hlo_lens.render.result import Column, Row, Unit, facts_object
 from hlo_lens.render.table import Section, Table, table_of
 from hlo_lens.render.to_json import ModulePage

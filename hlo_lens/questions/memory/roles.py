@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.buffers.assignment import parse_index
@@ -18,7 +18,6 @@ from hlo_lens.program.origins import origins
 from hlo_lens.program.signature import EntrySignature, entry_signature
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.program.value_flow import Value
-from hlo_lens.questions.memory.layout import DEFAULT_SPACE, by_allocation, owned_changes
 from hlo_lens.questions.memory.peak import rows_of_names, values_of
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.statement import space_name
@@ -735,52 +734,6 @@ class _TextRoles:
             last = last if path is None else BACKWARD in path
             found.append(last)
         return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class RoleSeries:
-    """Bytes of each role over the schedule.
-
-    Attributes:
-        length: Number of instants.
-        changes: Role to instant to the change of its bytes at that instant, ascending.
-    """
-
-    length: int
-    changes: Mapping[str, Mapping[int, int]]
-
-    def series(self, role: str) -> list[int]:
-        """Return the bytes of a role at each instant."""
-        changes = self.changes.get(role, {})
-        return list(accumulate(changes.get(t, 0) for t in range(self.length)))
-
-
-def role_series(module: ModuleDump, color: int) -> RoleSeries | None:
-    """Return the bytes of each role over the schedule; None without live ranges."""
-    roles = memory_roles(module)
-    return None if roles is None else series_of_roles(roles, color=color)
-
-
-def series_of_roles(roles: MemoryRoles, *, color: int = DEFAULT_SPACE) -> RoleSeries | None:
-    """Return the bytes of each role over a schedule; None without live ranges."""
-    layout = roles.layout
-    if layout.length is None:
-        return None
-    changes: dict[str, Counter[int]] = {role: Counter() for role in ROLES}
-    for allocation in layout.held(color):
-        changes[roles.allocations[allocation.index].role][0] += allocation.size
-    for group in by_allocation(layout.occupants(color, is_temp=True), layout.length):
-        for instant, number, delta in owned_changes(group):
-            if instant < layout.length:
-                changes[roles.values[group[number].key].role][instant] += delta
-    return RoleSeries(
-        length=layout.length,
-        changes={
-            role: found
-            for role, of_role in changes.items()
-            if (found := {instant: delta for instant, delta in sorted(of_role.items()) if delta})
-        },
-    )
 
 
 _MOST_ELEMENTS = 4096

@@ -87,21 +87,8 @@ class HostBytes:
 class SpaceFacts:
     """Memory statement of one memory space, in bytes; None where not known.
 
-    Attributes:
-        color: Number of the space.
-        name: Users' name of it.
-        argument_bytes: Entry parameters.
-        alias_bytes: Entry parameters whose memory is reused for results.
-        output_bytes: Allocations that may live out, aliased parameters included.
-        temp_bytes: Preallocated temporaries; an estimate does not know those of VMEM and CMEM.
-        constant_bytes: Constants that are not results.
-        thread_local_bytes: Local to called computations, in no total.
-        other_bytes: Allocations that are none of these.
-        total_bytes: All allocations but thread-local ones.
-        peak_bytes: Whole arguments, outputs, constants and other allocations, and the largest union
-            of temporaries over the schedule.
-        fragmentation_bytes: Total minus peak.
-        padding_bytes: Bytes that values at the peak take beyond their elements (tiles).
+    The peak counts whole arguments, outputs, constants and other allocations, and the largest union
+    of temporaries over the schedule. An estimate does not know the temporaries of VMEM and CMEM.
     """
 
     name: Annotated[str, "memory space"]
@@ -306,7 +293,14 @@ def memory_statement(
             temp=host.temp_bytes or 0,
         ),
         total_bytes=default.total_bytes or 0,
-        peak=None if peak is None else _peak_facts(peak),
+        peak=None
+        if peak is None
+        else PeakFacts(
+            bytes=peak.total_bytes,
+            color=peak.color,
+            shared_bytes=peak.shared_bytes,
+            temp_bytes=peak.temp_bytes,
+        ),
         is_complete=layout.is_complete and layout.are_ranges_complete,
         notes=layout.notes,
     )
@@ -315,15 +309,6 @@ def memory_statement(
         return statement
     note = f"temp is at most {format_bytes(most)}: this libtpu may count fragmentation again"
     return replace(statement, notes=(*statement.notes, note))
-
-
-def _peak_facts(peak: PeakMemory) -> PeakFacts:
-    return PeakFacts(
-        bytes=peak.total_bytes,
-        color=peak.color,
-        shared_bytes=peak.shared_bytes,
-        temp_bytes=peak.temp_bytes,
-    )
 
 
 def _space(

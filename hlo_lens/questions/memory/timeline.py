@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import base64
 import io
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from importlib.util import find_spec
-from itertools import count, starmap
+from itertools import accumulate, count, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.load.fact import fact
 from hlo_lens.program.runs import call_counts
-from hlo_lens.questions.memory.layout import DEFAULT_SPACE, MemoryLayout
+from hlo_lens.questions.memory.layout import (
+    DEFAULT_SPACE,
+    MemoryLayout,
+    by_allocation,
+    owned_changes,
+)
 from hlo_lens.questions.memory.peak import rows_of_names
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.memory.roles import ROLES, role_series
+from hlo_lens.questions.memory.roles import ROLES, MemoryRoles, memory_roles
 from hlo_lens.questions.memory.statement import space_name
 from hlo_lens.render.replaced_file import replaced_file
 from hlo_lens.render.result import Records, Unit
@@ -32,7 +39,52 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.memory.roles import RoleSeries
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleSeries:
+    """Bytes of each role over the schedule.
+
+    Attributes:
+        length: Number of instants.
+        changes: Role to instant to the change of its bytes at that instant, ascending.
+    """
+
+    length: int
+    changes: Mapping[str, Mapping[int, int]]
+
+    def series(self, role: str) -> list[int]:
+        """Return the bytes of a role at each instant."""
+        changes = self.changes.get(role, {})
+        return list(accumulate(changes.get(t, 0) for t in range(self.length)))
+
+
+def role_series(module: ModuleDump, color: int) -> RoleSeries | None:
+    """Return the bytes of each role over the schedule; None without live ranges."""
+    roles = memory_roles(module)
+    return None if roles is None else series_of_roles(roles, color=color)
+
+
+def series_of_roles(roles: MemoryRoles, *, color: int = DEFAULT_SPACE) -> RoleSeries | None:
+    """Return the bytes of each role over a schedule; None without live ranges."""
+    layout = roles.layout
+    if layout.length is None:
+        return None
+    changes: dict[str, Counter[int]] = {role: Counter() for role in ROLES}
+    for allocation in layout.held(color):
+        changes[roles.allocations[allocation.index].role][0] += allocation.size
+    for group in by_allocation(layout.occupants(color, is_temp=True), layout.length):
+        for instant, number, delta in owned_changes(group):
+            if instant < layout.length:
+                changes[roles.values[group[number].key].role][instant] += delta
+    return RoleSeries(
+        length=layout.length,
+        changes={
+            role: found
+            for role, of_role in changes.items()
+            if (found := {instant: delta for instant, delta in sorted(of_role.items()) if delta})
+        },
+    )
 
 
 class LoopBand(NamedTuple):

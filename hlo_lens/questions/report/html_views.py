@@ -38,9 +38,9 @@ from hlo_lens.questions.memory.peak import (
     rows_of_names,
 )
 from hlo_lens.questions.memory.results import memory_results, peak_by, peak_of
-from hlo_lens.questions.memory.roles import ROLES, memory_roles, role_series
+from hlo_lens.questions.memory.roles import ROLES, memory_roles
 from hlo_lens.questions.memory.statement import space_name
-from hlo_lens.questions.memory.timeline import loop_bands
+from hlo_lens.questions.memory.timeline import loop_bands, role_series
 from hlo_lens.questions.report.first_page import summary_section
 from hlo_lens.questions.sharding.page import pages as sharding_pages
 from hlo_lens.questions.sharding.savings import sharding_results
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.memory.layout import MemoryLayout, Occupant
     from hlo_lens.questions.memory.peak import PeakMemory
     from hlo_lens.questions.memory.results import MemoryResults
-    from hlo_lens.questions.memory.roles import RoleSeries
+    from hlo_lens.questions.memory.timeline import RoleSeries
     from hlo_lens.render.result import Row
     from hlo_lens.shapes.mesh import Mesh
 

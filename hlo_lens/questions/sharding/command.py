@@ -11,7 +11,6 @@ import click
 from hlo_lens.cli.options import Reading, answer_pages, mesh_option, reading_options
 from hlo_lens.cli.output import Output, output_options
 from hlo_lens.text.errors import DumpSyntaxError, UsageError
-from hlo_lens.text.units import parse_size
 
 if TYPE_CHECKING:
     from hlo_lens.shapes.mesh import Mesh
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 _EXAMPLE = """\b
 Example:
   hlo-lens sharding DIR/module_0001.jit_step.cpu_after_optimizations.txt
-  hlo-lens sharding DIR --min-size 1MiB -n 0
-  hlo-lens sharding DIR --mesh data=2,model=4 --params -f csv
+  hlo-lens sharding DIR -n 0
+  hlo-lens sharding DIR --mesh data=2,model=4 -f csv
   hlo-lens sharding '{devices=[4,1]<=[4]}' --shape 20,16
   hlo-lens sharding "P('x', None)" --mesh x=4,y=2 --shape 32,16
 """
@@ -29,13 +28,6 @@ Example:
 
 @click.command(epilog=_EXAMPLE)
 @mesh_option
-@click.option(
-    "--min-size",
-    default="0",
-    metavar="SIZE",
-    help="Hide values with fewer bytes on a device: 1MiB.",
-)
-@click.option("--params", is_flag=True, help="Show only the parameters.")
 @click.option(
     "--shape",
     help="Draw one sharding, given in place of PATH, for an array of this shape: bf16[20,16].",
@@ -45,8 +37,6 @@ Example:
 def sharding(
     path: str,
     mesh: Mesh | None,
-    min_size: str,
-    params: bool,
     shape: str | None,
     reading: Reading,
     output: Output,
@@ -65,8 +55,8 @@ def sharding(
     if shape is not None:
         _draw(path, mesh, None, shape, output)
         return
-    view = partial(pages, min_bytes=parse_size(min_size), is_parameters_only=params)
-    answer_pages(path, reading, output, "sharding", view, choose=partial(stating_mesh, mesh=mesh))
+    choose = partial(stating_mesh, mesh=mesh)
+    answer_pages(path, reading, output, "sharding", pages, choose=choose)
 
 
 _SHARD_EXAMPLE = """\b

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,20 +27,11 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.sharding.savings import ShardingResults
-    from hlo_lens.render.result import Result
     from hlo_lens.shapes.mesh import Mesh
 
 
-def pages(
-    modules: Iterable[ModuleDump], *, min_bytes: int = 0, is_parameters_only: bool = False
-) -> Iterator[ModulePage]:
-    """Yield the page on the sharding of each module.
-
-    Args:
-        modules: The modules.
-        min_bytes: Values with fewer bytes on a device are hidden, and counted.
-        is_parameters_only: Whether to show only the parameters.
-    """
+def pages(modules: Iterable[ModuleDump]) -> Iterator[ModulePage]:
+    """Yield the page on the sharding of each module."""
     for module in modules:
         results = sharding_results(module)
         if results is None:
@@ -51,14 +41,10 @@ def pages(
             data = {**sharding_object(module, None), **known}
             yield ModulePage(sections=sections or (missing,), make_object=data.copy)
             continue
-        tables = [_values_table("parameters", results.table.parameters, min_bytes)]
-        if not is_parameters_only:
-            tables.append(_values_table("outputs", results.table.outputs, min_bytes))
-            tables += _other_tables(results, min_bytes)
         section = Section(
             title=module.title,
             facts=tuple(_facts(module, results)),
-            tables=tuple(tables),
+            tables=tuple(_tables(results)),
             notes=tuple(_notes(module, results)),
         )
         make_object = partial(sharding_object, module, results)
@@ -111,53 +97,21 @@ def _sized_count(values: Sequence[ShardedValue]) -> str:
     return f"{plural(len(values), 'value')} ({size})"
 
 
-def _values_table(name: str, values: Sequence[ShardedValue], min_bytes: int) -> Table:
-    def is_large(value: ShardedValue) -> bool:
-        size = value.global_bytes if value.device_bytes is None else value.device_bytes
-        return size is None or size >= min_bytes
-
-    kept = [value for value in values if is_large(value)]
-    sums = {
-        "global_bytes": sum_of(value.global_bytes for value in kept),
-        "device_bytes": sum_of(value.device_bytes for value in kept),
-    }
-    has_all = bool(values) and all(value.spec is not None for value in values)
-    shown = (
-        *("device_bytes", *("index",) * (name == "outputs"), "name", "spec"),
-        *("sharding",) * (not has_all),  # the spec is shorter
-        *("global_shape", "device_shape", "replication_factor", "global_bytes", "aliased_with"),
-    )
-    hidden = len(values) - len(kept)
-    size = sum(v.device_bytes or 0 for v in values) - sum(v.device_bytes or 0 for v in kept)
-    note = f"hidden: {plural(hidden, 'value')} under {format_bytes(min_bytes)}"
-    return Table(
-        name=name,
-        title="Parameters" if name == "parameters" else "Outputs",
-        columns=ShardingTable.COLUMNS,
-        read_rows=lambda: map(sharded_row, kept),
-        row_count=len(kept),
-        totals={column: size for column, size in sums.items() if size is not None},
-        shown=shown,
-        kept=("index",),
-        notes=(f"{note}, {format_bytes(size)} together",) if hidden else (),
-    )
-
-
-def _other_tables(results: ShardingResults, min_bytes: int) -> Iterator[Table]:
+def _tables(results: ShardingResults) -> Iterator[Table]:
+    yield _values_table("Parameters", results.table.parameters)
+    yield _values_table("Outputs", results.table.outputs)
     by_axis = results.replicated.by_axis
     yield Table.of(by_axis, title="Replicated along an axis", is_data_only=True)
-    yield _filtered(
+    yield Table.of(
         results.replicated,
-        min_bytes,
         title="Replicated values, and the savings of each device if a free axis divided them",
         shown=(
             *("saved_bytes", "axis", "dimension", "kind"),
             *("name", "spec", "device_shape", "device_bytes"),
         ),
     )
-    yield _filtered(
+    yield Table.of(
         results.donations,
-        min_bytes,
         title="Donated and donatable arguments",
         shown=("device_bytes", "status", "name", "output", "reason"),
     )
@@ -171,15 +125,30 @@ def _other_tables(results: ShardingResults, min_bytes: int) -> Iterator[Table]:
     )
 
 
-def _filtered(result: Result, min_bytes: int, *, title: str, shown: tuple[str, ...]) -> Table:
-    """Return the table of a result without rows of few bytes on a device."""
-    place = result.place_of("device_bytes")
-    sizes = ((row, row[place]) for row in result.rows())
-    rows = [row for row, size in sizes if not isinstance(size, int) or size >= min_bytes]
-    hidden = result.row_count - len(rows)
-    note = f"hidden: {plural(hidden, 'row')} under {format_bytes(min_bytes)}"
-    table = Table.of(result, title=title, shown=shown, notes=(note,) if hidden else ())
-    return replace(table, read_rows=lambda: rows, row_count=len(rows))
+def _values_table(title: str, values: Sequence[ShardedValue]) -> Table:
+    """Return the table of parameters or outputs, for people the largest first."""
+    sums = {
+        "global_bytes": sum_of(value.global_bytes for value in values),
+        "device_bytes": sum_of(value.device_bytes for value in values),
+    }
+    has_all = bool(values) and all(value.spec is not None for value in values)
+    by_size = partial(sorted, values, key=lambda value: -(value.device_bytes or 0))
+    return Table(
+        name=title.lower(),
+        title=f"{title}, the largest first",
+        columns=ShardingTable.COLUMNS,
+        read_rows=lambda: map(sharded_row, values),
+        read_shown=lambda: map(sharded_row, by_size()),
+        row_count=len(values),
+        totals={column: size for column, size in sums.items() if size is not None},
+        shown=(
+            *("device_bytes", *("index",) * (title == "Outputs"), "name", "spec"),
+            *("sharding",) * (not has_all),  # the spec is shorter
+            *("global_shape", "device_shape", "replication_factor", "global_bytes"),
+            "aliased_with",
+        ),
+        kept=("index",),
+    )
 
 
 def sharding_rows(results: ShardingResults) -> RowObjects:

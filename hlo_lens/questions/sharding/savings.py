@@ -281,7 +281,9 @@ class _FreeOutputs:
         for other, same in free.items():
             key = (placed, other)
             if key not in self._fits:
-                self._fits[key] = _could_have_memory(parameter, same[0][1])
+                output = same[0][1]
+                is_alike = _same_sizes(parameter, output) and not _difference(parameter, output)
+                self._fits[key] = is_alike
             if self._fits[key] and (first is None or same[0][0] < first[0]):
                 first = (same[0][0], other)
         if first is None:
@@ -298,10 +300,6 @@ def _placement(value: ShardedValue) -> object:
     sharding = value.sharding
     text = None if sharding is None else sharding.text or id(sharding)
     return value.global_shape, value.device_shape, text
-
-
-def _could_have_memory(parameter: ShardedValue, output: ShardedValue) -> bool:
-    return _same_sizes(parameter, output) and not _difference(parameter, output)
 
 
 def _are_known(parameter: ShardedValue, output: ShardedValue) -> bool:
@@ -327,7 +325,9 @@ def _difference(parameter: ShardedValue, output: ShardedValue) -> tuple[str, str
         return "shape", str(one or "?"), str(other or "?")
     if one.element_type != other.element_type:
         return "element type", one.element_type, other.element_type
-    if one.dimensions != other.dimensions or not _may_be_divided_alike(parameter, output):
+    mine, yours = parameter.sharding, output.sharding
+    is_alike = mine is None or yours is None or mine.text == yours.text or mine.equivalent(yours)
+    if one.dimensions != other.dimensions or not is_alike:
         first, second = (
             value.spec_text
             if value.spec_text is not None
@@ -340,11 +340,6 @@ def _difference(parameter: ShardedValue, output: ShardedValue) -> tuple[str, str
     if one.layout is not None and other.layout is not None and one.layout != other.layout:
         return "layout", str(one.layout), str(other.layout)
     return None
-
-
-def _may_be_divided_alike(parameter: ShardedValue, output: ShardedValue) -> bool:
-    mine, yours = parameter.sharding, output.sharding
-    return mine is None or yours is None or mine.text == yours.text or mine.equivalent(yours)
 
 
 def _why_not(parameter: ShardedValue, outputs: Sequence[ShardedValue], num_devices: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hlo_lens
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.questions.collectives.collective import collectives
-from hlo_lens.questions.collectives.explanation import Why, find_collectives, why
+from hlo_lens.questions.collectives.explanation import Why, asked_collectives, why
 from hlo_lens.shapes.mesh import Mesh
 from tests.questions.texts import module_of
 
@@ -52,7 +52,7 @@ def _why(name: str, text: str = BEFORE, after: str = AFTER) -> Why:
     module = module_of(after).stating(mesh=Mesh.of({"model": 4}))
     before = hlo_lens.parse_hlo(text)
     found = collectives(module)
-    (collective,) = find_collectives(found, name)
+    (collective,), _ = asked_collectives(found, name)
     return why(hlo_text(module), collective, found, before)
 
 
@@ -199,7 +199,7 @@ def test_gather_that_another_one_continues_is_explained_by_the_consumer_of_that(
     )
     found = collectives(module)
     before = hlo_lens.parse_hlo(CONSTRAINED.replace("DIMENSIONS", "{}, {}"))
-    (one,) = find_collectives(found, "g")
+    (one,), _ = asked_collectives(found, "g")
     sentences = why(hlo_text(module), one, found, before).sentences
     assert any(
         sentence.startswith("a sharding constraint at /f.py:9 (c of n) wants dimension 1")

@@ -21,21 +21,17 @@ from hlo_lens.questions.memory.layout import (
     owned_bytes,
 )
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.memory.roles import (
-    ROLES,
-    MemoryRoles,
-    Role,
-    RoleSeries,
-    role_series,
-    series_of_roles,
-)
+from hlo_lens.questions.memory.roles import ROLES, MemoryRoles, Role
 from hlo_lens.questions.memory.timeline import (
     COLORS,
     LoopBand,
+    RoleSeries,
     Timeline,
     loop_bands,
     memory_timeline,
     plot_timelines,
+    role_series,
+    series_of_roles,
 )
 from tests.corpus import SAMPLES
 from tests.questions.memory.layouts import layout

@@ -66,24 +66,6 @@ def test_old_jax_needs_a_mesh_for_names() -> None:
     assert values[2]["spec"] == "P(None, None, 'model')"
 
 
-def test_small_values_are_hidden_and_counted() -> None:
-    out = run(str(SAMPLES / "cpu_jax_0_12_0" / "tp_mlp"), "--module", "train", "--min-size", "1MiB")
-    assert "hidden: 2 values under 1.00MiB, 32.0KiB together" in out.stdout
-    assert "params['b_in']" not in out.stdout
-
-
-def test_params_shows_parameters_only() -> None:
-    out = run(WASTEFUL, "--params").stdout
-    assert "Parameters" in out
-    assert "Annotations" not in out
-
-
-@pytest.mark.parametrize("size", ["x", "1XB", "-1"])
-def test_invalid_size_is_refused(size: str) -> None:
-    result = run(WASTEFUL, "--min-size", size)
-    assert (result.exit_code, "not a size" in result.stderr) == (2, True)
-
-
 def test_hint_names_the_text_from_before_only_where_it_was_not_read(tmp_path: Path) -> None:
     after = tmp_path / "module_0000.jit_f.cpu_after_optimizations.txt"
     head = "HloModule jit_f, is_scheduled=true, num_partitions=8\n"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from unittest.mock import Mock
-
 import pytest
 
 import hlo_lens
 from hlo_lens.program.origins import Origins
-from hlo_lens.questions.sharding import savings
 from hlo_lens.questions.sharding.savings import result_growth, ways_to_divide
 from hlo_lens.shapes.shape import Shape
 from tests.questions.findings.programs import with_lines
@@ -134,21 +131,6 @@ def _updated(shape: str, count: int, output_sharding: str = "") -> str:
     yours = f", sharding={{{', '.join([output_sharding] * count)}}}" if sharded else ""
     lines.append(f"  ROOT t = ({shapes}) tuple({names}){yours}")
     return "HloModule m, num_partitions=8\n\nENTRY main {\n" + "\n".join(lines) + "\n}\n"
-
-
-@pytest.mark.parametrize(("order", "pairs"), [("[4,2]T(1,0)", 0), ("[8]", 30)])
-def test_equal_placements_are_compared_once(
-    order: str, pairs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compare = Mock(wraps=savings._could_have_memory)
-    monkeypatch.setattr(savings, "_could_have_memory", compare)
-    before = _updated(
-        "f32[16,16]{1,0}", 30, f"{{devices=[2,1,4]<={order} last_tile_dim_replicate}}"
-    )
-    results = results_of(_updated("f32[8,16]{1,0}", 30), before)
-    found = [(d.value.value.number, d.output) for d in results.donations.donations]
-    assert found == [(n, f"{{{n}}}") for n in range(pairs)]
-    assert compare.call_count <= 2
 
 
 def test_only_axes_that_divide_a_dimension_save() -> None:
