@@ -1,7 +1,7 @@
-"""Output of XLA and JAX in logs: warnings of the compiler and buffer statistics.
+"""Output of XLA and JAX in logs: warnings of the compiler, buffer statistics, printed analyses.
 
-Source: see ``grammars/compiler_warnings.lark``, ``buffer_log.lark``. Sizes of buffer statistics are
-rounded, so that each stands for a range of bytes.
+Source: see ``grammars/compiler_warnings.lark``, ``buffer_log.lark``, ``compiled_stats.lark``. Sizes
+of buffer statistics are rounded, so that each stands for a range of bytes.
 """
 
 from __future__ import annotations
@@ -527,3 +527,88 @@ def peak_buffer_groups(buffers: Sequence[PeakBuffer]) -> MemoryShortage:
             group_of(kind, f"{first.opcode or 'value'} {first.shape or ''}".strip(), same)
         )
     return shortage_of(groups)
+
+
+class PrintKind(enum.Enum):
+    """Methods of a compiled program whose results are printed."""
+
+    MEMORY = "memory_analysis()"
+    COST = "cost_analysis()"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintedStats:
+    """Printed result of a method of a compiled program.
+
+    Attributes:
+        kind: The method.
+        values: Names and numbers, in the order of the text.
+        line: 1-based line of the file.
+        lines: Number of its lines.
+    """
+
+    kind: PrintKind
+    values: tuple[tuple[str, int | float], ...]
+    line: int = field(default=1, compare=False)
+    lines: int = field(default=1, compare=False)
+
+    def value(self, name: str) -> int | float | None:
+        """Return a number by its name; None if it is not printed."""
+        return dict(self.values).get(name)
+
+    def bytes(self, name: str) -> int | None:
+        """Return a whole number by its name; None if it is not printed."""
+        value = self.value(name)
+        return value if isinstance(value, int) else None
+
+    @property
+    def needed_bytes(self) -> int | None:
+        """What must fit: arguments, outputs without reused ones, temp; None if not printed."""
+        names = ("argument", "output", "temp", "alias")
+        argument, output, temp, alias = (self.bytes(f"{name}_size_in_bytes") for name in names)
+        if argument is None or output is None or temp is None or alias is None:
+            return None
+        return argument + output + temp - alias
+
+
+_MEMORY_STATS = MessageRule("memory_stats", "compiled_stats")
+_COST_DICT = MessageRule("cost_dict", "compiled_stats")
+_DICT_START = re.compile(r"\{\s*+['\"]")  # a brace of a shape index in a key has no quote after it
+_PAIR = re.compile(
+    r"(?:'(?P<single>[^'\n]++)'|\"(?P<double>[^\"\n]++)\"|(?P<bare>[a-z_]++))"
+    r"\s*+[=:]\s*+(?P<value>[^,\s)}]++)"
+)
+_SIZE = re.compile(r"[a-z_]+_(?:size|memory)_in_bytes")
+_MOST_BRACES = 1000
+_REACH = 1 << 16
+"""Most characters of a print before a word of it."""
+
+
+def read_stats(source: Source, place: int) -> Found[PrintedStats] | None:
+    """Return the print around an offset; None if there is none."""
+    text, start = source.text, place
+    found = _MEMORY_STATS.read(text, place)
+    if found is None:
+        for _ in range(_MOST_BRACES):
+            start = text.rfind("{", max(0, place - _REACH), start)
+            if start < 0 or _DICT_START.match(text, start):
+                break
+        found = None if start < 0 else _COST_DICT.read(text, start)
+    if found is None or found[1] < place:
+        return None
+    if text[found[1] - 1] not in ")}":  # without its end
+        return Found(None, start, found[1])
+    values = tuple(
+        (m["single"] or m["double"] or m["bare"], number)
+        for m in _PAIR.finditer(text, start, found[1])
+        if (number := _number(m["value"])) is not None
+    )
+    kind = PrintKind.MEMORY if any(_SIZE.fullmatch(name) for name, _ in values) else PrintKind.COST
+    return Found(PrintedStats(kind=kind, values=values), start, found[1])
+
+
+def _number(text: str) -> int | float | None:
+    try:
+        return int(text) if text.lstrip("-").isdecimal() and len(text) < 64 else float(text)
+    except ValueError:
+        return None

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hlo_lens.logs.compiler_output import read_buffer_statistics, read_warning, without_ended_alarms
+from hlo_lens.logs.compiler_output import (
+    read_buffer_statistics,
+    read_stats,
+    read_warning,
+    without_ended_alarms,
+)
 from hlo_lens.logs.messages import Found, Refusals, find_anchors
 from hlo_lens.logs.out_of_memory import (
     read_allocator,
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from hlo_lens.buffers.memory_usage import HumanSize
-    from hlo_lens.logs.compiler_output import BufferLogEntry, CompilerWarning
+    from hlo_lens.logs.compiler_output import BufferLogEntry, CompilerWarning, PrintedStats
     from hlo_lens.logs.out_of_memory import (
         AllocatorState,
         CompileOutOfMemory,
@@ -50,6 +55,7 @@ class LogText:
         allocators: Allocator states.
         limits: Programs that rematerialization did not make small enough.
         warnings: Compiler warnings.
+        stats: Printed results of ``memory_analysis()`` and ``cost_analysis()``.
         shardings: Meshes, shardings, types and drawings; None if there are none.
         buffers: Blocks of buffer statistics and peak buffers.
         understood_lines: Number of lines in these messages.
@@ -64,6 +70,7 @@ class LogText:
     allocators: tuple[AllocatorState, ...] = ()
     limits: tuple[RematerializationLimit, ...] = ()
     warnings: tuple[CompilerWarning, ...] = ()
+    stats: tuple[PrintedStats, ...] = ()
     shardings: ShardingLog | None = None
     buffers: tuple[BufferLogEntry, ...] = ()
     understood_lines: int = 0
@@ -78,7 +85,7 @@ class LogText:
     @property
     def is_empty(self) -> bool:
         """Whether there is no message."""
-        return not (self.has_memory or self.warnings or self.shardings)
+        return not (self.has_memory or self.warnings or self.stats or self.shardings)
 
     @property
     def passed_lines(self) -> int:
@@ -165,6 +172,7 @@ def _read(source: Source) -> LogText:
         allocators=tuple(read(log_words.ALLOCATOR_STATE, read_allocator)),
         limits=tuple(read(log_words.REMATERIALIZATION_LIMIT, read_limit)),
         warnings=tuple(read(log_words.WARNINGS, read_warning)),
+        stats=tuple(read(log_words.STATS, read_stats)),
         buffers=tuple(read(log_words.BUFFERS, read_buffer_statistics)),
     )
     log.shardings = read_shardings(source, spans)

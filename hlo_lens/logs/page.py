@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import astuple, fields, is_dataclass, replace
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from hlo_lens.buffers.memory_usage import HumanSize
 from hlo_lens.logs.compiler_output import (
     LoggedWarnings,
+    PrintKind,
     WarningKind,
     logged_warnings,
     peak_buffer_groups,
@@ -39,14 +41,14 @@ from hlo_lens.logs.shardings import axes_of
 from hlo_lens.render.result import Cell, Column, Result, Row, Unit, columns_of
 from hlo_lens.render.table import Section, Table, filled, table_of
 from hlo_lens.text.names import shell_word
-from hlo_lens.text.units import format_bytes, format_count, listed, plural
+from hlo_lens.text.units import flops_text, format_bytes, format_count, listed, plural
 
 T = TypeVar("T")
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from hlo_lens.logs.compiler_output import BufferLogEntry
+    from hlo_lens.logs.compiler_output import BufferLogEntry, PrintedStats
     from hlo_lens.logs.log import LogText
     from hlo_lens.logs.out_of_memory import (
         AllocatorState,
@@ -88,6 +90,8 @@ def log_sections(
             following = f"{_NEXT}{shell_word(log.path)}"
             sections[-1] = replace(sections[-1], notes=(*sections[-1].notes, following))
         yield from sections
+        for place, stats in _numbered(log.stats):
+            yield _stats_section(f"{name}: {stats.kind.value}{place}", stats)
     if WARNINGS in parts and log.warnings:
         yield _warnings_section(name, dump.warnings if dump else logged_warnings(log.warnings))
     if SHARDINGS in parts and log.shardings is not None:
@@ -117,6 +121,15 @@ def log_object(log: LogText, dump: DumpFacts | None = None) -> Mapping[str, obje
             for one in log.buffers
         ],
         "warnings": warnings.objects(),
+        "compiled_stats": [
+            {
+                "line": stats.line,
+                "of": stats.kind.value,
+                "needed_bytes": stats.needed_bytes if stats.kind is PrintKind.MEMORY else None,
+                "values": dict(stats.values),
+            }
+            for stats in log.stats
+        ],
         "shardings": None if log.shardings is None else _shardings_object(log.shardings),
         "coverage": {
             "lines": log.lines,
@@ -320,6 +333,7 @@ def _contents(log: LogText) -> Iterator[str]:
         (len(log.allocators), "allocator state", "allocator states"),
         (len(log.limits), "limit of rematerialization", "limits of rematerialization"),
         (len(log.warnings), "compiler warning", "compiler warnings"),
+        (len(log.stats), "print of a compiled program", "prints of compiled programs"),
         (len(log.buffers), "block of buffer statistics", "blocks of buffer statistics"),
         (len(values), "sharding, mesh or type", "shardings, meshes and types"),
         (len(boxes), "drawing", "drawings"),
@@ -710,6 +724,22 @@ def _buffer_tables(entry: BufferLogEntry) -> Iterator[Table]:
             entry.peak_buffers,
             is_data_only=True,
         )
+
+
+# ---- printed statistics of compiled programs ---------------------------------------------------
+
+
+def _stats_section(title: str, stats: PrintedStats) -> Section:
+    facts = [("line", str(stats.line))]
+    if stats.needed_bytes is not None:
+        facts.append(("memory", f"{format_bytes(stats.needed_bytes)} needed on each device"))
+    flops = stats.value("flops")
+    if flops is not None and math.isfinite(flops) and flops >= 0:
+        work = f"{flops_text(int(flops))} as XLA counts them, bodies of loops once"
+        facts.append(("work", work))
+    columns = _columns(name="name as printed", value="bytes, operations or a share, by the name")
+    table = table_of("printed-stats", "Numbers as printed", columns, list(stats.values))
+    return Section(title=title, facts=tuple(facts), tables=(table,))
 
 
 # ---- warnings ----------------------------------------------------------------------------------

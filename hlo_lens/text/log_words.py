@@ -45,6 +45,7 @@ WARNINGS = (
     "Constant folding an instruction is taking > ",
     "byte size of input/output arguments (",
 )
+STATS = ("CompiledMemoryStats(", "'argument_size_in_bytes'", "'bytes accessed", '"bytes accessed')
 _SHARDING_CALLS = ("NamedSharding(", "PartitionSpec(", "ShapedArray(", "ShapeDtypeStruct(")
 SHARDINGS = (*_SHARDING_CALLS, "Mesh(", "OrderedDict(")
 SHARDINGS_NEARBY = (" => ", "{devices=[", "P(", "@")
@@ -76,6 +77,7 @@ ALL = (
     *REMATERIALIZATION_LIMIT,
     *BUFFERS,
     *WARNINGS,
+    *STATS,
     *_SHARDING_SIGNS,
     *_BOX_WALLS,
 )

@@ -10,7 +10,7 @@ from hlo_lens.grammar.files import grammar_text
 from hlo_lens.grammar.parsers import build_parser
 from hlo_lens.logs.messages import MessageRule
 
-FILES = ("buffer_log", "compiler_warnings", "out_of_memory")
+FILES = ("buffer_log", "compiled_stats", "compiler_warnings", "out_of_memory")
 
 
 def examples(file: str) -> list[tuple[str, str]]:
