@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import click
 
 from hlo_lens.cli.output import Output, option_group, progress_bar
+from hlo_lens.text.dump_kinds import AFTER
 from hlo_lens.text.errors import (
     HloLensError,
     UnknownNameError,
@@ -336,3 +340,27 @@ reading_options = option_group(
     ),
 )
 """PATH and the options about input; the command gets ``path`` and ``reading``."""
+
+
+MOST_BYTES = 1 << 22
+"""Bytes of all texts of a dump that are searched for completion; a larger one has none."""
+
+_INSTRUCTION = re.compile(r"^[ \t]*(?:ROOT[ ]+)?%?([\w.-]+)[ ]+=[ ]", re.MULTILINE)
+
+
+def complete_instruction(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
+    """Return the instructions whose names begin with a word, of the dump before the cursor.
+
+    An option without its value ends the parsing, so that arguments are still in ``ctx.args``.
+    """
+    del parameter
+    given = (ctx.params.get("path"), *ctx.args)
+    names: dict[str, None] = {}
+    with suppress(OSError):
+        for place in (Path(path) for path in given if isinstance(path, str)):
+            files = sorted(place.glob(f"*{AFTER}.txt")) if place.is_dir() else [place]
+            files = [file for file in files if file.is_file()]
+            if sum(file.stat().st_size for file in files) <= MOST_BYTES:
+                texts = (file.read_text("utf-8", errors="replace") for file in files)
+                names |= dict.fromkeys(n for text in texts for n in _INSTRUCTION.findall(text))
+    return [name for name in names if name.startswith(word.removeprefix("%"))]

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlo_lens.cli.options import Reading, answer_pages, mesh_option, reading_options
+from hlo_lens.cli.options import (
+    Reading,
+    answer_pages,
+    complete_instruction,
+    mesh_option,
+    reading_options,
+)
 from hlo_lens.cli.output import Output, output_options
 
 if TYPE_CHECKING:
@@ -44,6 +50,7 @@ Example:
 @click.option(
     "--why",
     metavar="NAME",
+    shell_complete=complete_instruction,
     help="Explain one collective by its operands and users; of a kind (all-gather) the largest.",
 )
 @reading_options
