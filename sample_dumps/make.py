@@ -39,6 +39,7 @@ EDITS = (
 WASTES = (
     *("scores", "logits", "one_hot", "heads", "accumulated"),
     *("fused", "gathered", "resharded", "carried", "turned", "contracted", "normed"),
+    "experts",
 )
 """The programs of `programs/wastes.py`."""
 

@@ -342,11 +342,44 @@ def normed(mesh: Mesh, *, is_clean: bool) -> Program:
     return trained(loss, mesh, params, abstract(mesh, (32, 128), jnp.int32, "data"))
 
 
+def experts(mesh: Mesh, *, is_clean: bool) -> Program:
+    """Weights of experts are gathered; the twin sends the tokens to them instead."""
+
+    def divided(x: jax.Array) -> jax.Array:
+        if not is_clean:
+            return x
+        return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, PartitionSpec(*BOTH[::-1])))
+
+    def loss(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        chosen = jnp.argmax(x @ params["router"], axis=-1)
+        slots = jax.nn.one_hot(chosen, 8, dtype=F32)[..., None] * jnp.eye(64)[None, :, None]
+        sent = jnp.einsum("btec,btw->ebcw", slots, x)  # planted: experts
+        sent = divided(sent)
+        made = jnp.einsum("ebcw,ewh->ebch", sent, params["up"])
+        made = divided(jnp.einsum("ebch,ehw->ebcw", jax.nn.gelu(made), params["down"]))
+        return jnp.mean(jnp.einsum("btec,ebcw->btw", slots, made) ** 2)
+
+    params = {
+        "router": abstract(mesh, (WIDTH, 8), F32),
+        "up": abstract(mesh, (8, WIDTH, 8 * WIDTH), F32, "model"),
+        "down": abstract(mesh, (8, 8 * WIDTH, WIDTH), F32, "model"),
+    }
+    x = abstract(mesh, (16, 64, WIDTH), F32, BOTH)
+
+    def train_step(params: dict[str, jax.Array], x: jax.Array) -> object:
+        gradients = jax.grad(loss)(params, x)
+        return jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients)
+
+    step = jax.jit(train_step, donate_argnums=0)
+    return Program(step=step, arguments=(params, x), mesh=mesh, planted={})
+
+
 WASTES = {
     one.__name__: one
     for one in (
         *(scores, logits, one_hot, heads, accumulated),
-        *(fused, gathered, resharded, carried, turned, contracted, stationary, normed),
+        *(fused, gathered, resharded, carried, turned),
+        *(contracted, stationary, normed, experts),
     )
 }
 """Name of each waste, and the function that returns a step with it."""

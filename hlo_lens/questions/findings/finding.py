@@ -33,10 +33,12 @@ class SavingBasis(StrEnum):
     Attributes:
         COMPILED: XLA compiled the program again with the fix; the saving is the difference.
         UP_TO: An upper bound: the size of the values that the fix removes.
+        ABOUT: The size of values; what is computed from them may be saved, too.
     """
 
     COMPILED = "compiled"
     UP_TO = "up to"
+    ABOUT = "about"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,11 @@ class Saves:
     flops: int | None = None
     seconds: float | None = None
     basis: SavingBasis | None = None
+
+    @classmethod
+    def about(cls, size_bytes: int | None = None, *, sent_bytes: int | None = None) -> Saves:
+        """Return the size of values; what is computed from them may be saved, too."""
+        return cls(bytes=size_bytes, sent_bytes=sent_bytes, basis=SavingBasis.ABOUT)
 
     @classmethod
     def up_to(
@@ -119,6 +126,7 @@ class Finding:
         has_cost: Whether the fix may cost communication or work, so that it is no error.
         is_by_design: Whether the program means it: it is printed last.
         axes: Mesh axes that it is about: a finding of a root cause takes in others on its axis.
+        weight: Share of the program by which one of unknown saving is ordered; None for a tenth.
     """
 
     code: str = ""
@@ -138,6 +146,7 @@ class Finding:
     has_cost: bool = field(default=False, compare=False, metadata=NOT_SAVED)
     is_by_design: bool = field(default=False, compare=False, metadata=NOT_SAVED)
     axes: tuple[str, ...] = field(default=(), compare=False, metadata=NOT_SAVED)
+    weight: float | None = field(default=None, compare=False, metadata=NOT_SAVED)
 
     @property
     def is_provable(self) -> bool:
@@ -177,7 +186,7 @@ def savings_text(saves: Saves, share: float | None) -> str:
             gains.append(f"{text}{what}")
         elif amount:
             costs.append(cost.format(text))
-    bound = "up to " * (saves.basis == SavingBasis.UP_TO)
+    bound = f"{saves.basis} " * (saves.basis in (SavingBasis.UP_TO, SavingBasis.ABOUT))
     of_all = "" if share is None or not gains else f" ({_percent(share)})"
     parts = [f"saves {bound}{' and '.join(gains)}{of_all}"] if gains else []
     mark = " [compiled]" * (saves.basis == SavingBasis.COMPILED)
@@ -190,7 +199,7 @@ def _percent(share: float) -> str:
 
 SAVING_COLUMNS = (
     Column("saved_bytes", Unit.BYTES, "memory of each device that the fix saves"),
-    Column("basis", Unit.NONE, "how sure the saving is: compiled or up to"),
+    Column("basis", Unit.NONE, "how sure the saving is: compiled, up to or about"),
     Column("sent_bytes", Unit.BYTES, "bytes that each device sends less in one run"),
     Column("flops", Unit.FLOPS, "arithmetic that each device is spared in one run"),
     Column("seconds", Unit.SECONDS, "time that a step is shorter"),

@@ -254,12 +254,13 @@ def _order(finding: Finding, fits: bool | None) -> tuple[object, ...]:
     """Return the sort key: root causes and errors of unknown saving, then by severity and share.
 
     Of a program that does not fit, findings that free memory come first, the most bytes first. A
-    warning of unknown saving is sorted as one that saves a tenth. Intended design comes last.
+    warning of unknown saving is sorted by its weight, or as one that saves a tenth. Intended design
+    comes last.
     """
     share, severity = finding.share, finding.severity or Severity.INFO
     is_grave = share is None and severity is Severity.ERROR
     if share is None:
-        share = ERROR_SHARE if severity is Severity.WARNING else 0.0
+        share = finding.weight or (ERROR_SHARE if severity is Severity.WARNING else 0.0)
     freed = max(0, finding.saves.bytes or 0) if fits is False else 0
     return (
         finding.is_by_design,

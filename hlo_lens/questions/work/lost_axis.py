@@ -32,7 +32,7 @@ from hlo_lens.shapes.sharding import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloInstruction
@@ -292,6 +292,21 @@ def _annotation(module: ModuleDump, axis: str, place: SourceLocation) -> LostAxi
         loss=Loss.CONSTRAINT if is_constraint else Loss.SHARD_MAP,
         place=places.innermost(found.row),
     )
+
+
+def stated_specs(module: ModuleDump, axes: Sequence[str], place: SourceLocation | None) -> bool:
+    """Return whether specs of a shard_map at a line leave some axes out of an operand."""
+    before = module.before
+    if before is None or place is None:
+        return False
+    meshes = shardy_meshes(before.frontend_attributes.get(MESHES, ""))
+    places = InstructionPlaces(before)
+    for row in before.columns.rows_with_attribute_text("xla.sdy.GlobalToLocalShape"):
+        if places.innermost(row) == place:
+            stated = _stated_axes(before.instruction(row), module, meshes)
+            if any(one is not None and one.isdisjoint(axes) for one in stated):
+                return True
+    return False
 
 
 def is_stated_for_features(module: ModuleDump, axis: str) -> bool:

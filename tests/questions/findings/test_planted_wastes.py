@@ -22,6 +22,7 @@ CODES = {
     "turned": "C017",
     "contracted": "W003",
     "normed": "W001",
+    "experts": "C018",
 }
 REMOVED = {("tpu", "one_hot"), ("tpu", "heads"), ("gpu", "heads"), ("tpu", "carried")}
 """Wastes that the compiler of a backend removes, so that nothing is found."""

@@ -15,6 +15,7 @@ from hlo_lens.questions.collectives.collective import (
     run_sum,
 )
 from hlo_lens.questions.findings.finding import Saves, Severity
+from hlo_lens.questions.findings.findings import LEAST_BYTES
 from hlo_lens.questions.findings.rule import module_rule
 from hlo_lens.questions.findings.values import bound_text, by_line, finding_of, subject
 from hlo_lens.text.units import format_bytes, plural
@@ -90,8 +91,14 @@ TINY_BYTES = 16 * 1024
 MANY_RUNS = 32
 """Fewest runs in one run of the program that are many."""
 
+_LARGE_SHARE = 0.1
+"""Share of all bytes sent that is worth a warning."""
+
 MANY_IN_A_ROW = 16
 """Fewest collectives of one line, outside of loops, that are many."""
+
+_SCALAR = 64
+"""Most bytes of a few scalars, of which one collective could carry all."""
 
 WARNING_RUNS = 128
 """Fewest runs that are worth a warning: 4 ms and more between the GPUs of an H100 host."""
@@ -117,7 +124,8 @@ def tiny_collective(known: ModuleDump) -> Iterator[Finding]:
 
     Fine when:
         The reduced value is needed before the next, as a norm over a sharded dimension is; or the
-        loop is short. Fewer than 128 runs, and dumps of a CPU, are an info.
+        loop is short. Fewer than 128 runs, and dumps of a CPU, are an info, unless they are a chain
+        of scalars outside of loops, or send a tenth of all bytes.
     """
     is_quick = backend_of_dump(known) == "cpu"
     tiny = [one for one in collectives(known).collectives if _is_tiny(one)]
@@ -130,14 +138,18 @@ def tiny_collective(known: ModuleDump) -> Iterator[Finding]:
         runs = sum(one.dynamic_count or 0 for one in found)
         if runs < least:
             continue
-        size = format_bytes(max(one.payload_bytes or 0 for one in found))
+        most = max(one.payload_bytes or 0 for one in found)
+        wire = known_sum(found, WIRE).most
+        is_chain = most <= _SCALAR and not found[0].loop_path
+        is_much = wire >= max(LEAST_BYTES, _LARGE_SHARE * collectives(known).known_wire_bytes.most)
+        is_long = not is_quick and runs >= WARNING_RUNS
         how = f"{runs:,} runs in a loop" if found[0].loop_path else "one after another"
         yield finding_of(
             found,
-            f"{subject(found)} of at most {size}, {how}",
+            f"{subject(found)} of at most {format_bytes(most)}, {how}",
             "reduce once after the loop, or several arrays with one lax.psum",
             saves=Saves(),
-            severity=Severity.INFO if is_quick or runs < WARNING_RUNS else Severity.WARNING,
+            severity=Severity.WARNING if is_long or is_chain or is_much else Severity.INFO,
         )
 
 

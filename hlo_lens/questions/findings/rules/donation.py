@@ -277,6 +277,7 @@ def _unused_finding(
         evidence=tuple(f"{one.value.value.name}: {one.reason}" for one in leaves[:_MOST_SHOWN]),
         saves=Saves() if kind == _NO_SHAPE else Saves.up_to(size),
         severity=Severity.WARNING if _is_large(known, size) else None,
+        weight=whole(known).memory_share(size),
     )
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.opcodes import opcode_traits, opcodes_where
-from hlo_lens.program.origins import origins
+from hlo_lens.program.origins import InstructionPlaces, origins
 from hlo_lens.program.runs import call_counts
 from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.program.value_flow import COPIES, ENDS, TUPLES, Route, Value, value_flow
 from hlo_lens.questions.collectives.collective import WIRE, collectives, end_of, run_sum
-from hlo_lens.questions.findings.finding import Saves, Severity, at
+from hlo_lens.questions.findings.finding import Remedy, Saves, Severity, at
 from hlo_lens.questions.findings.rule import module_rule
 from hlo_lens.questions.findings.values import (
     Transfer,
@@ -21,18 +21,26 @@ from hlo_lens.questions.findings.values import (
     finding_of,
     has_shape_of_weight,
     is_cut_to_own_part,
+    line_text,
     maker_of,
     operands_of,
+    place_of,
     shape_of,
     subject,
     transfers,
     uses_of,
 )
-from hlo_lens.questions.memory.roles import BACKWARD, RECOMPUTED
+from hlo_lens.questions.memory.roles import BACKWARD, RECOMPUTED, STATE, WEIGHTS, argument_roles
 from hlo_lens.questions.sharding.savings import sharding_results
+from hlo_lens.questions.work.lost_axis import stated_specs
 from hlo_lens.render.result import sum_of
-from hlo_lens.shapes.named_sharding import axes_of_entry, spec_of_axes, written_spec
-from hlo_lens.text.units import format_bytes, plural
+from hlo_lens.shapes.named_sharding import (
+    axes_of_entry,
+    partition_spec_text,
+    spec_of_axes,
+    written_spec,
+)
+from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -145,6 +153,7 @@ _KEEP = (
     "keep the sharded dimension through the reshape, or give the sharding before and after it with "
     "jax.lax.with_sharding_constraint"
 )
+_SPECS = "name {axis} in the in_specs of shard_map, which ask for the whole value"
 _EXCHANGE = (
     "exchange the parts instead of gathering all: jax.lax.all_to_all(x, axis, split_axis, "
     "concat_axis, tiled=True)"
@@ -190,11 +199,13 @@ def sliced_all_gather(known: ModuleDump) -> Iterator[Finding]:
         whole = " whole on every device (involuntary full rematerialization)" if is_full else ""
         subject = plural(len(gathers), "all-gather")
         is_asked = (gathers[-1].op_name or "").endswith("/all_gather")
-        yield finding_of(
+        specs = stated_specs(known, gathers[-1].axes or (), place_of(gathers[-1]))
+        made = finding_of(
             gathers,
             f"{subject}: up to {format_bytes(size)}{whole}, then cut into each device's part",
-            _EXCHANGE if is_asked else _KEEP,
+            _SPECS.format(axis=gathers[-1].axis) if specs else _EXCHANGE if is_asked else _KEEP,
         )
+        yield replace(made, saves=Saves.about(sent_bytes=made.saves.sent_bytes))
 
 
 def _chains(module: HloModule, found: Sequence[Transfer]) -> Iterator[list[Transfer]]:
@@ -221,6 +232,136 @@ def _chains(module: HloModule, found: Sequence[Transfer]) -> Iterator[list[Trans
 
 def _sliced_key(one: Transfer) -> tuple[str, str]:
     return one.collective.computation, one.collective.name
+
+
+# ---- C018 ----------------------------------------------------------------------------------------
+
+
+@module_rule("C018")
+def gathered_experts(known: ModuleDump) -> Iterator[Finding]:
+    """Weights of experts are gathered in full, where their tokens could be sent to them.
+
+    What:
+        An axis divides the experts of a weight, the dimension that it shares with the tokens of a
+        batched product, and all-gathers make the weight whole: each device computes all experts for
+        tokens of its own.
+
+    Why it costs:
+        The weights of all experts on the wire and in memory of each device, and their gradients
+        summed again, where an all-to-all would send each token to its expert once.
+
+    Fix:
+        Divide the tokens of the product by experts, too: a constraint on what is dispatched,
+        xe = jax.lax.with_sharding_constraint(xe, P("expert", "data", None, None)), and on the
+        result of the experts; the partitioner then exchanges tokens.
+
+    Fine when:
+        The tokens are more bytes than the weights of all experts.
+    """
+    shardings, roles = sharding_results(known), argument_roles(known)
+    if known.before is None or shardings is None:
+        return
+    experts = _expert_products(known.before)
+    groups: dict[str, list[tuple[str, _Experts]]] = {}
+    for one in shardings.table.parameters if experts else ():
+        product = experts.get(one.value.number or 0)
+        sizes = () if one.global_shape is None else one.global_shape.dimensions
+        if product is None or roles.of_number(one.value.number or 0).role != WEIGHTS:
+            continue
+        for size, entry in zip(sizes, one.spec or (), strict=False):
+            for axis in axes_of_entry(entry) if size == product.experts else ():
+                groups.setdefault(axis, []).append((one.value.name, product))
+    for axis, weights in groups.items():
+        names = {name for name, _ in weights}
+        along = (one for one in collectives(known).collectives if axis in (one.axes or ()))
+        found = [o for o in along if o.kind == "all-gather" and not names.isdisjoint(o.parameters)]
+        if found:
+            first = min((product for _, product in weights), key=lambda one: one.row)
+            yield _experts_finding(known, axis, [name for name, _ in weights], first, found)
+
+
+def _experts_finding(
+    known: ModuleDump,
+    axis: str,
+    names: Sequence[str],
+    first: _Experts,
+    gathers: Sequence[Collective],
+) -> Finding:
+    spec, wire, line = _token_spec(known, axis, first), run_sum(gathers, WIRE), first.place
+    made = finding_of(
+        gathers,
+        f"{listed(names, 2)}: the weights of all experts are gathered over {axis}, which divides "
+        "them by experts",
+        f"after {line_text(line)}: x = jax.lax.with_sharding_constraint(x, {spec}), so that tokens "
+        "are sent to their experts",
+        saves=Saves.about(sent_bytes=None if wire is None else wire.most),
+    )
+    change = Remedy(kind="constraint", target=f"add {line_text(line)}={spec}")
+    return replace(made, **at(line), changes=(change,))
+
+
+class _Experts(NamedTuple):
+    """A product of tokens with the weights of experts, before optimizations.
+
+    Attributes:
+        row: Its row.
+        experts: Number of experts.
+        place: Line that makes the tokens.
+        tokens: Their dimensions.
+    """
+
+    row: int
+    experts: int
+    place: SourceLocation
+    tokens: tuple[int, ...]
+
+
+_OF_WEIGHT = frozenset({"convert", "reshape", "copy", "transpose", "dynamic-slice"})
+
+
+def _expert_products(before: HloModule) -> dict[int, _Experts]:
+    """Return the first batched product that reads each parameter of the entry, by its number."""
+    from hlo_lens.questions.collectives.operand_shardings import listed_numbers
+
+    flow, places = value_flow(before), InstructionPlaces(before)
+    found: dict[int, _Experts] = {}
+    for row, opcode in enumerate(before.opcodes):
+        instruction = before.instruction(row) if opcode == "dot" else None
+        if instruction is None or instruction.attribute("lhs_batch_dims") is None:
+            continue
+        for position, side in ((0, "lhs"), (1, "rhs")):
+            batch = listed_numbers(instruction, f"{side}_batch_dims")
+            value, shape = flow.operand(row, position), instruction.operand_shape(position)
+            while value is not None and before.opcodes[flow.definition(value).row] in _OF_WEIGHT:
+                value = flow.operand(flow.definition(value).row, 0)
+            tokens, other = flow.operand(row, 1 - position), instruction.operand_shape(1 - position)
+            if value is None or shape is None or tokens is None or other is None or not batch:
+                continue
+            number = before.instruction(flow.definition(value).row).parameter_number
+            place = places.innermost(flow.definition(tokens).row)
+            if before.opcodes[flow.definition(value).row] != "parameter" or place is None:
+                continue
+            if number is not None and number not in found:
+                tokens_of = tuple(n or 0 for n in other.dimensions)
+                experts = shape.dimensions[batch[0]] or 0
+                found[number] = _Experts(row, experts, place, tokens_of)
+    return found
+
+
+def _token_spec(known: ModuleDump, axis: str, product: _Experts) -> str:
+    """Return the spec that divides tokens by experts, and their batch by its other axes."""
+    entries: list[tuple[str, ...]] = [()] * len(product.tokens)
+    entries[product.tokens.index(product.experts)] = (axis,)
+    shardings, roles = sharding_results(known), argument_roles(known)
+    for one in () if shardings is None else shardings.table.parameters:
+        is_input = roles.of_number(one.value.number or 0).role not in (WEIGHTS, STATE)
+        size = (*(() if one.global_shape is None else one.global_shape.dimensions), 0)[0]
+        if is_input and one.spec and size in product.tokens:
+            place = product.tokens.index(size)
+            rest = tuple(a for a in axes_of_entry(one.spec[0]) if a != axis)
+            entries[place] = entries[place] or rest
+    spec = spec_of_axes(entries)
+    return partition_spec_text((*spec, *(None,) * (len(product.tokens) - len(spec))))
 
 
 # ---- C004 ----------------------------------------------------------------------------------------

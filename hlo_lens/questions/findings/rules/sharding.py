@@ -196,7 +196,7 @@ class _Case:
                 * (len(savings) > 1)
                 for name, one, spec in zip(names, savings, specs, strict=True)
             )[:_MOST_SHOWN],
-            saves=Saves.up_to(size) if is_claimed else Saves(),
+            saves=Saves.about(size) if is_claimed else Saves(),
             severity=None if is_fault else Severity.INFO,
             has_cost=True,
             axes=(of_weights(first.axis),)
@@ -218,7 +218,7 @@ class _Case:
             ),
             fix=f"if memory is short, divide {way} over {savings[0].axis} too",
             values=tuple(map(_name, savings)),
-            saves=Saves.up_to(sum(one.saved_bytes for one in savings)),
+            saves=Saves.about(sum(one.saved_bytes for one in savings)),
             severity=Severity.INFO,
             has_cost=True,
             is_by_design=True,

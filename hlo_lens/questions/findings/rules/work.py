@@ -398,6 +398,12 @@ _MOST_ROWS = 100_000
 _RECOMPUTED_LEAST_SHARE = 0.5
 """Least share of the FLOP of the forward pass that are computed again."""
 
+_MUCH = 0.1
+"""Share of all FLOP computed again that is worth a warning."""
+
+_USED = 0.05
+"""Least share of the device that is used by a program whose speed matters."""
+
 _SAFETY = 2
 """How often the values that are computed again must fit."""
 
@@ -422,7 +428,8 @@ def recomputed_forward(known: ModuleDump) -> Iterator[Finding]:
         again is decided when JAX differentiates.
 
     Fine when:
-        The batch is to grow, or other programs share the device. It is an info.
+        The batch is to grow, or other programs share the device. Below a tenth of the FLOP, and
+        where the program takes less than a twentieth of the device, it is an info.
     """
     memory, before = memory_results(known), known.before
     limit = None if memory is None else memory.statement.limit_bytes
@@ -438,7 +445,7 @@ def recomputed_forward(known: ModuleDump) -> Iterator[Finding]:
     total = flops(known).total
     if again.share_of_forward < _RECOMPUTED_LEAST_SHARE or _SAFETY * size > free or total is None:
         return
-    saved = int(total * again.share)
+    saved, is_used = int(total * again.share), free < (1 - _USED) * limit
     room = format_bytes(free)
     yield Finding(
         message=(
@@ -450,7 +457,7 @@ def recomputed_forward(known: ModuleDump) -> Iterator[Finding]:
         **at(again.place),
         evidence=(f"what is computed again has about {format_bytes(size)} on each device",),
         saves=Saves.up_to(flops=saved),
-        severity=Severity.INFO,
+        severity=Severity.WARNING if again.share >= _MUCH and is_used else Severity.INFO,
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.questions.findings.finding import SavingBasis, Severity
+from hlo_lens.questions.findings.rules.repeated_collectives import gathered_experts
 from tests.corpus import SAMPLES
 from tests.questions.findings.programs import findings_of, looped
 
@@ -106,6 +107,19 @@ def test_a_chain_of_gathers_that_is_cut_again_is_one_finding(view: str) -> None:
 def test_a_gathered_value_that_is_used_whole_is_not() -> None:
     text = SLICED_TEXT.replace("f32[1024,1]{1,0} USE", "f32[1024,4]{1,0} negate(h)")
     assert findings_of(text, "C005") == ()
+
+
+# ---- C018: weights of experts that are gathered --------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["cpu", "tpu", "gpu"])
+def test_tokens_are_to_be_divided_by_experts(backend: str) -> None:
+    (module,) = hlo_lens.load(SAMPLES / "plants" / backend / "experts.tar.xz").modules
+    (found,) = gathered_experts(module)
+    assert found.message.startswith("params['down'], params['up']: the weights of all experts are")
+    (change,) = found.changes
+    spec = "P('model', 'data', None, None)"
+    assert change.target == f"add wastes.py:{found.source_line}={spec}"
 
 
 # ---- C004: all-reduces of which each device uses its own part ------------------------------------
