@@ -334,12 +334,13 @@ ci_options = option_group(
 """The options about continuous integration; the command gets them as ``ci``."""
 
 
-def finish(checked: Checked | None, diff: Diff | None = None) -> None:
-    """Exit with 1 if a rule failed, 4 if one cannot be decided, else 0.
+def finish(checked: Checked | None, diff: Diff | None = None, cut: Sequence[str] = ()) -> None:
+    """Exit with 1 if a rule failed, 4 if one cannot be decided or a text is cut, else 0.
 
     Args:
         checked: Verdicts on rules, if there are any.
         diff: Differences, each of which is a failure; None if none is.
+        cut: Modules whose text ends too early.
     """
     is_changed = diff is not None and not diff.identical and not diff.is_undecided
     code = exit_codes.DONE
@@ -351,6 +352,7 @@ def finish(checked: Checked | None, diff: Diff | None = None) -> None:
             f"{name}: whether it changed is not known: {', '.join(subjects)}"
             for name, subjects in unknown.items()
         ]
+        texts += [f"{name}: the text ends too early; the output is not whole" for name in cut]
         for text in (*texts, *_undecided(checked)):
             code = exit_codes.UNPARSABLE
             click.echo(f"hlo-lens: error: {printable(text)}", err=True)

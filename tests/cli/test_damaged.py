@@ -248,6 +248,9 @@ def test_a_whole_and_a_cut_text_are_undecided(tmp_path: Path, share: float, is_h
     compared = run("diff", base, head, "--exit-code")
     assert compared.exit_code == 4
     assert compared.stdout.startswith("hlo-lens diff: undecided: a text ends too early\n")
+    assert run("diff", base, head).exit_code == 4
+    saved = run("save", file)
+    assert (saved.exit_code, json.loads(saved.stdout)["kind"]) == (4, "snapshot")
     for rule in ("collectives.static.*>+0", "collectives.dynamic.all-reduce>+0", "parameters>+0"):
         assert run("check", head, "--baseline", base, "--fail-on", rule).exit_code == 4
 

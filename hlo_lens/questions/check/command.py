@@ -142,4 +142,6 @@ def diff(
             progress=progress,
         )
     ci.write(compared.report(by=by), output, compared.annotations())
-    finish(compared.checked, compared.diff if is_strict else None)
+    modules = compared.diff.modules
+    cut = [one.head.name for one in modules if one.base.is_truncated or one.head.is_truncated]
+    finish(compared.checked, compared.diff if is_strict else None, cut)

@@ -8,6 +8,7 @@ import click
 
 from hlo_lens.cli.options import module_option
 from hlo_lens.cli.output import open_output, progress_bar
+from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.version import __version__
 
 if TYPE_CHECKING:
@@ -49,3 +50,6 @@ def save(path: str, path_out: str | None, no_program: bool, pattern: NamePattern
         kept = snapshot(path, pattern=pattern, progress=progress, with_program=not no_program)
     with open_output(path_out) as out:
         out.write(snapshot_text(kept, tool_version=__version__))
+    cut = [one.name for one in kept.modules if one.is_truncated]
+    if cut:
+        raise HloLensError(f"{cut[0]}: the text ends too early; the snapshot is not whole")
