@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 from hypothesis import given, strategies as st
 
@@ -15,7 +13,6 @@ from hlo_lens.buffers.estimate.heap_layout import (
     Interval,
     LayoutRules,
     UsedBytes,
-    _Held,
     heap_layout,
     least_bytes,
     pack,
@@ -231,20 +228,6 @@ def test_tables_of_tuples_follow_the_heap_aligned() -> None:
 def test_a_larger_alignment_never_needs_less(text: str) -> None:
     sizes = [sum(a.size for a in layout_of(text, step)[0].allocations) for step in (1, 64, 4096)]
     assert sizes == sorted(sizes)
-
-
-@pytest.mark.parametrize("spans", [((0, 3), (3, 5), (8, 9)), ((0, 9), (1, 2), (3, 4))])
-def test_values_of_an_allocation_that_end_before_an_instant_are_passed_over(
-    spans: tuple[tuple[int, int], ...],
-) -> None:
-    for order in itertools.permutations(spans):
-        held = _Held()
-        for start, end in order:
-            held.add(start, end, 7)
-        assert held.values == [(start, end, 7) for start, end in sorted(spans)]
-        for instant in range(11):
-            found = [one for one in held.since(instant) if one[1] >= instant]
-            assert found == [one for one in held.values if one[1] >= instant]
 
 
 def test_reducers_are_thread_local() -> None:
