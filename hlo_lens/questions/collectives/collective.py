@@ -76,7 +76,7 @@ from hlo_lens.questions.sharding.mesh_axes import (
     with_slices,
 )
 from hlo_lens.render.result import NOT_SAVED, Records, Unit
-from hlo_lens.shapes.replica_groups import CollectiveOpGroupMode, Groups
+from hlo_lens.shapes.replica_groups import CollectiveOpGroupMode
 from hlo_lens.text.names import digest
 from hlo_lens.text.units import Amount, Kind
 
@@ -568,7 +568,6 @@ class _Maker:
         self._sizes: dict[tuple[int, str, str, str], _Sizes] = {}
         self._common: dict[tuple[object, ...], tuple[dict[str, Any], CollectiveOrigin]] = {}
         self._of_devices: dict[int, dict[str, Any]] = {}
-        self._axes: dict[tuple[Groups, bool], GroupAxes | None] = {}
 
     def collective(
         self, parts: CollectiveParts, sizes: _Sizes, overlap: Overlap | None
@@ -636,8 +635,8 @@ class _Maker:
 
     def _device_fields(self, devices: CollectiveDevices) -> dict[str, Any]:
         if id(devices) not in self._of_devices:
-            axes = self._axes_of(devices)
             groups, pairs = devices.groups, devices.pairs
+            axes = self._axes_of(devices)
             ids = groups if pairs is None else tuple(sorted(pairs))  # their order means nothing
             self._of_devices[id(devices)] = {
                 "mode": None if devices.mode is None else devices.mode.value,
@@ -655,18 +654,14 @@ class _Maker:
         return self._of_devices[id(devices)]
 
     def _axes_of(self, devices: CollectiveDevices) -> GroupAxes | None:
-        """Return the axes of a collective; computed once for equal groups."""
         if devices.crosses_slices:
             return axes_between_slices(self._meshes)
         ids = devices.groups if devices.pairs is None else devices.pairs
         if ids is None:
             return None
-        key = (ids, devices.pairs is None)
-        if key not in self._axes:
-            find = axes_of_groups if devices.pairs is None else axes_of_pairs
-            nothing = all(len(set(group)) < 2 for group in ids)
-            self._axes[key] = NO_AXES if nothing else find(ids, self._meshes)
-        return self._axes[key]
+        if all(len(set(group)) < 2 for group in ids):
+            return NO_AXES
+        return (axes_of_groups if devices.pairs is None else axes_of_pairs)(ids, self._meshes)
 
     def sizes(self, parts: CollectiveParts) -> _Sizes:
         """Return the bytes of one run of a collective; one object for all that are alike."""

@@ -517,7 +517,8 @@ def _title(level: LoopLevel) -> str:
     if level.kind == "entry":
         return f"{level.loop}  {plural(level.instructions, 'instruction')}"
     if level.kind == "branch":
-        return f"{level.loop} branch {level.branch}, <= {_times(level.times)}"
+        at_most = "" if level.times is None else "<= "
+        return f"{level.loop} branch {level.branch}, {at_most}{_times(level.times)}"
     trips = _trips(level)
     nested = level.depth > 1 and level.times not in (None, level.trip_count, level.trips_at_most)
     bound = "at most " * level.is_at_most

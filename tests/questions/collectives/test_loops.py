@@ -231,3 +231,9 @@ def test_tree_shows_trip_counts_and_communication() -> None:
         "│  ├─ loop.1  x3 (15x in one run)",
         "│  │     all-reduce axis_0  1 each trip, 15 in one run, 240B on the wire",
     ]
+
+
+def test_a_branch_in_a_loop_of_unknown_trips_has_no_bound() -> None:
+    text = NESTED.replace("n = s32[] constant(5)", "n = s32[] get-tuple-element(s), index=1")
+    lines = [line for line in tree_lines(_loops(text)) if " branch " in line]
+    assert [line.partition(" branch ")[2] for line in lines] == ["0, x?", "1, x?"]
