@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from tests.questions.report.html.conftest import Opener
+    from tests.questions.report.html.conftest import Drawer, Opener
 
 TEXT = """HloModule jit_f{k}, is_scheduled=true
 
@@ -88,3 +88,11 @@ def test_a_listing_has_all_rows_equal_ones_once_and_opens_their_views(
     page.get_by_role("button", name="all modules").click()
     assert rows.count() == 3
     opened.assert_quiet()
+
+
+def test_long_names_of_modules_fit_a_small_screen(drawn: Drawer, tmp_path: Path) -> None:
+    for k in range(2):
+        file = tmp_path / f"module_{k:04}.{'x' * 80}{k}.cpu_after_optimizations.txt"
+        file.write_text(TEXT.format(k="x" * 80 + str(k), size=1024), "utf-8")
+    page = drawn(output_of(["report", str(tmp_path), "-f", "html"]), width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
