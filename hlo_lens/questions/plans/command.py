@@ -271,9 +271,10 @@ def fit(
 ) -> None:
     """Find changes with which a program fits in a device's memory, by compiling it with each.
 
-    PATH is a dump with the texts from before optimizations. Tried are donations, shardings of
-    replicated values, and element types that --allow-dtype names; each alone, then combined.
-    Exit codes: 0 each module fits, as it is or with a plan; 1 one does not; 4 it is not known.
+    PATH is a dump with the texts from before optimizations. Tried are the fixes of findings,
+    donations, shardings of replicated values, other meshes, and element types that --allow-dtype
+    names; each alone, then combined. Exit codes: 0 each module fits, as it is or with a plan; 1
+    one does not; 4 it is not known.
     """
     from hlo_lens.questions.plans.fit import Wanted, fit_modules
     from hlo_lens.text.units import parse_size

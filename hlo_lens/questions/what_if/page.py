@@ -224,7 +224,7 @@ def _figure_tables(row: Recompiled) -> Iterator[Table]:
     )
     shown = ("figure", "now") if row.predicted is None else ("figure", "now", "changed", "delta")
     yield table_of("figures", "Figures of one device", _FIGURE_COLUMNS, rows, shown=shown)
-    yield table_of("work", "Work of one device in one run", _WORK_COLUMNS, work, shown=shown)
+    yield table_of("work", "Work of one device in one run, FLOP", _WORK_COLUMNS, work, shown=shown)
 
 
 def _with_alone(row: Recompiled) -> list[tuple[Change, Figures | None]]:
