@@ -17,6 +17,7 @@ from hlo_lens.program.summary import assumed_target, backend_of_dump, target_tex
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.loop_levels import collectives_by
 from hlo_lens.questions.memory.results import memory_results
+from hlo_lens.questions.sharding.mesh_axes import named_meshes
 from hlo_lens.questions.what_if.arguments import edit_donation, edit_dtype, renew_donation
 from hlo_lens.questions.what_if.compiling import (
     Compilation,
@@ -288,12 +289,16 @@ def compiled_again(
     that XLA refuses because it does not fit has all texts of its dump, with the memory that XLA
     names: its figures are known.
     """
-    made = pool.compiled(request_of(program, target, flags=flags), versions)
+    request = request_of(program, target, flags=flags)
+    made = pool.compiled(request, versions)
     if _NEEDS_GPU in made.error and _AUTOTUNE not in flags:
         return compiled_again(program, target, {**flags, _AUTOTUNE: "0"}, pool, versions)
     if made.error and made.step != "compile":
         return made
     module = optimized_module(made, program.module.name)
+    meshes = set(named_meshes(program.module)) if request.older_text else set()
+    if module is not None and len(meshes) == 1:  # older texts number the devices
+        module = module.stating(mesh=meshes.pop())
     if not made.error:
         return replace(made, module=module)
     shortage, needed = needed_memory(made)

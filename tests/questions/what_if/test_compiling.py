@@ -356,10 +356,15 @@ def test_older_parsers_get_elements_by_instructions_and_devices_by_number() -> N
 
 @needs_jax
 @pytest.mark.usefixtures("compiles")
-def test_text_of_a_newer_version_is_compiled() -> None:
+def test_text_of_a_newer_version_is_compiled_and_its_axes_keep_their_names() -> None:
     text = PROGRAM.replace("  y = ", "  t = (f32[64,64]{1,0}) tuple(x)\n  y = ")
-    made = compiled(request_of(program(text.replace("dot(x, x)", "dot(t#0, x)")), CPU))
-    assert (made.step, made.error) == ("", "")
+    text = text.replace("dot(x, x)", "dot(t#0, x)").replace(
+        "}\n\nENTRY", "}, num_partitions=2\n\nENTRY"
+    )
+    text = text.replace("parameter(0), ", "parameter(0), sharding={mesh['d'=2], [{}, {'d'}]}, ")
+    (row,) = hlo_lens.what_if(before(text), target="cpu").modules
+    assert row.base.argument_bytes == BYTES // 2, row.refusal
+    assert set(row.base.wire_by_axis) == {"d"}
 
 
 def test_header_becomes_options_of_the_compile() -> None:
