@@ -1,9 +1,9 @@
 """Memory of a module: what its buffers need, when, and what they are for.
 
 Begin with `layout` (allocations and values with their live ranges, from a buffer assignment or an
-estimate) and `results` (the fact `memory_results`: statement, peak). `peak` is one instant,
-`grouping` its bytes by source line and the like, `roles` what values are for, `timeline` the bytes
-over the schedule.
+estimate) and `results` (the fact `memory_results`: statement, peak). `peak` is one instant and its
+bytes by source line and the like, `roles` what values are for, `contents` what large ones are in
+the program, `timeline` the bytes over the schedule.
 """
 
 from __future__ import annotations
