@@ -234,19 +234,31 @@ def _changes(base: SideModule, head: SideModule) -> Changes:
 
 def _forms(base: SideModule, head: SideModule) -> Iterator[str]:
     """Yield the forms of the texts that differ from version to version of JAX and XLA."""
-    texts = [text for side in (base, head) if (text := side.before or side.hlo) is not None]
-    if len(texts) < 2:
-        return
-    stacks = [
-        True if text.stack_frames else False if "source_file=" in text.columns.source.text else None
-        for text in texts
-    ]
-    are_divided = all(text.num_partitions > 1 for text in texts)
-    shardy = [MESHES in text.frontend_attributes for text in texts] if are_divided else [None]
-    for form, known in (("call stacks in tables", stacks), ("meshes of Shardy", shardy)):
-        if {*known} == {True, False}:
-            names = ("base", "head") if known[0] else ("head", "base")
+    texts = base.before, head.before
+    if texts[0] is None or texts[1] is None:
+        texts = base.hlo, head.hlo
+    mine, yours = ({} if text is None else _forms_of(text) for text in texts)
+    for form in mine:
+        if form in yours and mine[form] != yours[form]:
+            names = ("base", "head") if mine[form] else ("head", "base")
             yield f"the {names[0]} has {form}, the {names[1]} has not"
+
+
+_PROPAGATION = "allow_spmd_sharding_propagation_to_parameters"
+
+
+def _forms_of(module: HloModule) -> dict[str, bool]:
+    """Return whether a text has some forms, without those that it need not show."""
+    text, is_divided = module.columns.source.text, module.num_partitions > 1
+    has_stacks, has_paths = bool(module.stack_frames), "op_name=" in text
+    forms = (
+        ("call stacks in tables", has_stacks, has_stacks or "source_file=" in text),
+        ("meshes of Shardy", MESHES in module.frontend_attributes, is_divided),
+        ("jit(main) in operation paths", "/jit(main)/" in text, has_paths),
+        ("names with %", "\n  %" in text, not module.is_scheduled),
+        (f"{_PROPAGATION} in its header", _PROPAGATION in module.header, is_divided),
+    )
+    return {form: has_it for form, has_it, is_shown in forms if is_shown}
 
 
 def _first_use(dump: ModuleDump | None, entry: EntryFact) -> str | None:

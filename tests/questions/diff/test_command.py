@@ -93,8 +93,8 @@ def test_json_has_the_names_that_scripts_rely_on() -> None:
 
 @pytest.mark.parametrize("backend", ["cpu", "gpu", "tpu"])
 def test_rows_of_json_sum_to_the_difference_of_allocated_bytes(backend: str) -> None:
-    for edit in sorted((PAIRS / backend).glob("*.tar.xz")):
-        paths = str(PAIRS / backend / "base.tar.xz"), str(edit)
+    for edit in ("doubled_buffer", "four_layers", "f32_upcast", "lost_donation"):
+        paths = (str(PAIRS / backend / f"{name}.tar.xz") for name in ("base", edit))
         (module,) = json.loads(_run("diff", *paths, "-f", "json")[1])["modules"]
         memory, rows = module["memory"], module["memory_rows"]
         total = sum(row["delta_bytes"] for row in rows)
