@@ -290,7 +290,15 @@ _Look: TypeAlias = "Callable[[Value], Origin]"
 @fact
 def origins(module: ModuleDump) -> Origins:
     """Return the origins of a module's values: source line, operation path, how they were found."""
-    return Origins(hlo_text(module))
+    return origins_of(hlo_text(module))
+
+
+def origins_of(module: HloModule) -> Origins:
+    """Return the origins of a text's values, one object for all who ask."""
+    walks = module.links.walks
+    if "origins" not in walks:
+        walks["origins"] = Origins(module)
+    return cast("Origins", walks["origins"])
 
 
 class Origins:

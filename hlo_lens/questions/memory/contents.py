@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.opcodes import opcode_traits, opcodes_where
 from hlo_lens.load.fact import fact
-from hlo_lens.program.origins import Origins, origins
+from hlo_lens.program.origins import origins, origins_of
 from hlo_lens.program.summary import hlo_text, num_devices
 from hlo_lens.program.value_flow import Value, value_flow
 from hlo_lens.questions.memory.results import memory_results
@@ -164,7 +164,7 @@ class _Groups:
     def __init__(self, module: HloModule) -> None:
         self._module = module
         self._opcodes = module.opcodes[:]
-        self.origins = Origins(module)
+        self.origins = origins_of(module)
         self.steps = self.origins.steps
         self.passes = Differentiation(module, self.origins.places)
         self._found: dict[Value, set[Value]] = {}

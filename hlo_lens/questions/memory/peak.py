@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.buffers.assignment import parse_index
 from hlo_lens.hlo.query import rows_named
-from hlo_lens.program.origins import NO_ORIGIN, Origin, Origins, origins, stack_texts
+from hlo_lens.program.origins import NO_ORIGIN, Origin, Origins, origins, origins_of, stack_texts
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.memory.layout import (
     DEFAULT_SPACE,
@@ -228,7 +228,7 @@ class PeakMemory(Records[PeakRow]):
 
     @cached_property
     def _origins(self) -> Origins | None:
-        return None if self.module is None else Origins(self.module)
+        return None if self.module is None else origins_of(self.module)
 
     @cached_property
     def _values(self) -> Mapping[str, Value]:
