@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.query import InstructionTable
-from hlo_lens.program.origins import Origins
+from hlo_lens.program.origins import origins_of
 from hlo_lens.program.trip_counts import trip_counts
 from hlo_lens.questions.diff.edit_flow import (
     NO_FLOW,
@@ -81,7 +81,7 @@ class ModuleLines:
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
-        self.origins = Origins(module)
+        self.origins = origins_of(module)
         self.files: Mapping[str, str] = {}
         self._names = cache(
             lambda file, line: renamed_source(portable_source(file, line), self.files)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.program.flops import flops
 from hlo_lens.program.instructions import opcodes
-from hlo_lens.program.origins import NO_ORIGIN, Origin, Origins
+from hlo_lens.program.origins import NO_ORIGIN, Origin, origins_of
 from hlo_lens.program.runs import numbered_branch
 from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import backend_of_dump, hlo_text, summary
@@ -288,7 +288,7 @@ def _allocated(layout: MemoryLayout, color: int, module: HloModule | None) -> It
     for value in layout.values:
         held[value.allocation].append(value)
     known = values_of(module, (value.name for value in layout.values))
-    origins = None if module is None else Origins(module)
+    origins = None if module is None else origins_of(module)
     for allocation in layout.allocations:
         if allocation.color != color or allocation.category == "thread-local":
             continue

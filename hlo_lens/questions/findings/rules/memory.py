@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.program.origins import Origins, origins
+from hlo_lens.program.origins import origins, origins_of
 from hlo_lens.program.runs import call_counts
 from hlo_lens.program.summary import backend_of_dump, hlo_text, instruction_table
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
@@ -400,7 +400,7 @@ def lost_offload(known: ModuleDump) -> Iterator[Finding]:
     if not asked:
         return
     size = sum(one.shape.size_bytes or 0 for one in asked if one.shape is not None)
-    places = [Origins(before).places.innermost(one.row) for one in asked]
+    places = [origins_of(before).places.innermost(one.row) for one in asked]
     yield Finding(
         message=(
             f"{plural(len(asked), 'value')} placed in host memory before optimizations, none in "

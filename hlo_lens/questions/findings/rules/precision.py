@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.query import tabulate
 from hlo_lens.program.flops import flops_of
-from hlo_lens.program.origins import Origins, origins
+from hlo_lens.program.origins import Origins, origins, origins_of
 from hlo_lens.program.runs import CallCounts
 from hlo_lens.program.summary import backend_of_dump, hlo_text
 from hlo_lens.program.value_flow import Value
@@ -189,7 +189,7 @@ class _Forward:
 
 def _upcasts(module: HloModule) -> list[_Upcast]:
     """Return the lines whose conversions reach products, largest first; each value counts once."""
-    origins = Origins(module)
+    origins = origins_of(module)
     forward = _Forward(module, origins)
     lines: dict[SourceLocation, list[int]] = {}
     for row, opcode in enumerate(module.opcodes):
@@ -329,7 +329,7 @@ def _carried(module: HloModule) -> Iterator[tuple[SourceLocation, set[tuple[str 
     With operation path and line of what is computed from them in f32, element by element. Of the
     conversions that one loop carries only the first is reported.
     """
-    origins = Origins(module)
+    origins = origins_of(module)
     forward = Differentiation(module, origins.places)
     seen: set[Value] = set()
     entry_first = sorted(

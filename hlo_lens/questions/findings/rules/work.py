@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.query import tabulate
 from hlo_lens.program.flops import flops, flops_of
-from hlo_lens.program.origins import InstructionPlaces, Origins, origins
+from hlo_lens.program.origins import InstructionPlaces, Origins, origins, origins_of
 from hlo_lens.program.runs import CallCounts
 from hlo_lens.program.summary import hlo_text, instruction_table, num_devices
 from hlo_lens.program.value_flow import Value
@@ -472,7 +472,7 @@ class _Again:
     """
 
     def __init__(self, module: HloModule) -> None:
-        origins, self._module = Origins(module), module
+        origins, self._module = origins_of(module), module
         self._runs, passes = CallCounts(tabulate(module)), Differentiation(module, origins.places)
         rows = range(len(module.columns))
         self.again = [row for row in rows if RECOMPUTED in (passes.path(row) or "")]
