@@ -306,7 +306,9 @@ def with_proofs(
         if proof is not None and proof.left is not None and one.code in root_codes():
             roots.append((proven, proof.left))
     for root, left in roots:
-        for one in [one for one in made if one is not root and {*root.axes} & {*one.axes}]:
+        for one in [one for one in made if {*root.axes} & {*one.axes}]:
+            if one.code in root_codes():
+                continue
             if one.code in left:
                 saved = f"with {root.code} up to {format_bytes(left[one.code])}"
                 made[made.index(one)] = replace(one, message=f"{one.message}; {saved}")
@@ -342,6 +344,7 @@ def _proven(finding: Finding, proof: Proof, program: Whole) -> Finding:
     is_grave = gain > cost and finding.severity is not Severity.INFO
     return replace(
         finding,
+        message=f"{finding.message}{'; with the fix it fits' * bool(proof.fits)}",
         evidence=(f"compiled again with the fix: {proof.text}", *finding.evidence),
         saves=Saves(
             bytes=proof.bytes,

@@ -34,14 +34,16 @@ class Proof:
         sent_bytes: Bytes sent in one run.
         flops: Arithmetic in one run.
         toolchain: Packages that compiled.
-        left: Of a program that did not fit: bytes that findings could still save with the fix, by
-            code; empty if it fits then.
+        fits: Of a program that did not fit: whether it fits with the fix; None if not known.
+        left: Of such a program: bytes that findings could still save with the fix, by code; empty
+            if it fits then.
     """
 
     bytes: int | None
     sent_bytes: int | None
     flops: int | None
     toolchain: str = ""
+    fits: bool | None = None
     left: Mapping[str, int] | None = None
 
     @property
@@ -106,10 +108,8 @@ def _key(finding: Finding) -> object:
 
 def keep(module: ModuleDump, finding: Finding, proof: Proof) -> None:
     """Keep the proof of a finding in the cache."""
-    fields = asdict(proof)
-    if proof.left is None:
-        del fields["left"]
-    keep_answer(module, _key(finding), fields)
+    fields = {name: value for name, value in asdict(proof).items() if value is not None}
+    keep_answer(module, _key(finding), {"bytes": None, "sent_bytes": None, "flops": None} | fields)
 
 
 def kept(module: ModuleDump, finding: Finding) -> Proof | None:

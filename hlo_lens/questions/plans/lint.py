@@ -439,7 +439,8 @@ def _proofs(
                         bytes=_less(before.total_bytes, after.total_bytes),
                         sent_bytes=_less(before.wire_bytes_per_device, after.wire_bytes_per_device),
                         flops=_less(before.flops, after.flops),
-                        left=_left(base.dump, row),
+                        fits=row.fits if (left := _left(base.dump, row)) is not None else None,
+                        left=left,
                     ),
                 )
 
