@@ -98,7 +98,7 @@ class SavedProgram:
 
 
 NO_PROGRAM = SavedProgram(reason="it was saved by an older hlo-lens; save it again from its dump")
-NOT_KEPT = SavedProgram(reason="it was saved with --no-program")
+NOT_KEPT = SavedProgram(reason="it was saved without its program")
 
 
 def packed_program(dump: ModuleDump, *, most: int = MOST_BYTES) -> SavedProgram:
