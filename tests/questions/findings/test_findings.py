@@ -106,11 +106,9 @@ def test_symptoms_that_fill_the_memory_stand_beside_their_cause_until_it_fits(
     proof = Proof(bytes=MIB, sent_bytes=None, flops=1, left=left)
     proven = with_proofs(module, found, zip(found.findings, (proof, None), strict=False)).findings
     assert [one.message for one in proven[1:]] == ["saved; with W001 up to 1.00MiB"] * bool(left)
-    fitting = [
-        (found.findings[0], replace(proof, left={})),
-        *((o, None) for o in found.findings[1:]),
-    ]
-    assert [one.code for one in with_proofs(module, found, fitting).findings] == ["W001"]
+    fitting = zip(found.findings, (replace(proof, left={}, fits=True), None), strict=False)
+    (alone,) = with_proofs(module, found, fitting).findings
+    assert alone.message == "lost; with the fix it fits"
 
 
 def test_each_rule_has_a_code_of_its_own_and_a_whole_description() -> None:
