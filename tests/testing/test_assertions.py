@@ -248,6 +248,6 @@ def test_findings_are_listed_with_saving_line_and_message() -> None:
     head, line = said_by(lambda: assert_no_findings(WASTEFUL, select=["M001"]))
     assert head.endswith(": 1 finding (hlo-lens help CODE)")
     assert line.strip() == (
-        "M001 warning: saves up to 4.00MiB (9%); compile_program.py:165: "
+        "M001 warning: saves up to 4.00MiB (9%); programs/wasteful.py:100: "
         "argument params (2 of 3 arrays, 4.00MiB) is not donated"
     )

@@ -208,23 +208,44 @@ def call_place(known: ModuleDump) -> SourceLocation | None:
     """Return the line that calls, or lowers, the jitted function; None if not known.
 
     That is the caller of the first frame in the function of the module's name; where stacks begin
-    in that function, its own line. Without such a frame it is the last one that all stacks share,
-    since stacks of all instructions begin with the callers of the jitted function.
+    in that function, or it is called from another file, its own first line. Without such a frame it
+    is the last one that all stacks share, since stacks of all instructions begin with the callers
+    of the jitted function.
     """
+    called = _call(known)
+    if called is None:
+        frames = hlo_text(known).stack_frames
+        return _shared_place(frames) if frames else None
+    caller, own = called
+    return own if caller is None or (own is not None and caller.file != own.file) else caller
+
+
+def call_note(known: ModuleDump) -> tuple[str, ...]:
+    """Return the line that calls the jitted function, where it is in another file."""
+    caller, own = _call(known) or (None, None)
+    is_other = caller is not None and own is not None and caller.file != own.file
+    return (f"called at {caller}",) if is_other else ()
+
+
+@fact
+def _call(known: ModuleDump) -> tuple[SourceLocation | None, SourceLocation | None] | None:
+    """Return the caller of the function of the module's name, and its first line in a stack."""
     frames = hlo_text(known).stack_frames
     if not frames:
         return None
     name = hlo_text(known).name.removeprefix("jit_")
-    numbers = {k for k, one in enumerate(frames.function_names, start=1) if one == name}
+    names = enumerate(frames.function_names, start=1)  # ``build.<locals>.step.<locals>.<lambda>``
+    numbers = {k for k, one in names if name in one.split(".")}
     found = frames.file_locations.columns["function_name_id"] if numbers else ()
     functions = enumerate(found, start=1)
     inside = {place for place, function in functions if function in numbers}
     locations = frames.frames.columns["file_location_id"] if inside else ()
-    for row, location in enumerate(locations):
-        if location in inside:
-            caller = frames.location(frames.frames[row].parent_frame_id)
-            return caller or frames.location(row + 1)
-    return _shared_place(frames)
+    rows = [row for row, location in enumerate(locations) if location in inside]
+    if not rows:
+        return None
+    own = (frames.location(row + 1) for row in rows)
+    first = min((one for one in own if one is not None), key=lambda o: o.line or 0, default=None)
+    return frames.location(frames.frames[rows[0]].parent_frame_id), first
 
 
 def _shared_place(frames: StackFrames) -> SourceLocation | None:
@@ -439,10 +460,15 @@ def by_line(collectives: Iterable[Collective]) -> Iterator[list[Collective]]:
 
 def subject(collectives: Sequence[Collective]) -> str:
     """Return the number of some collectives of one kind and axes, with both."""
-    first = collectives[0]
-    along = f" over {first.axis}" if first.axis not in ("?", "-") else ""
-    many = len(collectives)
-    return f"{first.kind}{along}" if many == 1 else f"{many} {first.kind}s{along}"
+    first, many = collectives[0], len(collectives)
+    return f"{first.kind}{over(first)}" if many == 1 else f"{many} {first.kind}s{over(first)}"
+
+
+def over(collective: Collective) -> str:
+    """Return `` over data,model``, the axes of a collective; empty if they are not known."""
+    from hlo_lens.questions.collectives.page import axis_text
+
+    return "" if collective.axis in ("?", "-") else f" over {axis_text(collective.axis)}"
 
 
 def finding_of(

@@ -117,11 +117,13 @@ def test_new_findings_are_named_with_their_lines() -> None:
     ]
     text = " ".join(str(checked.report()).split())
     assert "findings.new of jit_wasteful_step M001 warning saves up to 4.00MiB (7%); " in text
-    assert "compile_program.py:165: argument params (2 of 3 arrays, 4.00MiB) is not donated" in text
+    assert (
+        "programs/wasteful.py:100: argument params (2 of 3 arrays, 4.00MiB) is not donated" in text
+    )
     notes = [(one.level, one.title, one.source) for one in checked.annotations()]
     assert notes == [
-        ("error", "M001 undonated-argument", "compile_program.py:165"),
-        ("error", "M002 unused-donation", "compile_program.py:165"),
+        ("error", "M001 undonated-argument", "programs/wasteful.py:100"),
+        ("error", "M002 unused-donation", "programs/wasteful.py:100"),
     ]
     message = checked.annotations()[0].message
     assert message.startswith(

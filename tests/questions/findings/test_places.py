@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hlo_lens.load.programs import modules_of
-from hlo_lens.questions.findings.values import call_place, maker_place
+from hlo_lens.questions.findings.values import call_note, call_place, maker_place
 
 TEXT = """HloModule jit_step
 
@@ -40,6 +40,14 @@ def test_the_line_is_that_of_the_caller_else_the_first_of_the_function(
     place = call_place(dump)
     assert place is not None
     assert (place.file, place.line) == ("train.py", line)
+
+
+def test_a_helper_that_lowers_is_a_note_beside_the_line_of_the_step() -> None:
+    text = TEXT.replace("PARENT", "2").replace('1 "step"', '1 "build.<locals>.step"')
+    text = text.replace('"train.py"', '"train.py"\n2 "utils.py"')
+    (dump,) = modules_of(text.replace("1 {file_name_id=1", "1 {file_name_id=2"))
+    assert str(call_place(dump)) == "train.py:7"
+    assert call_note(dump) == ("called at utils.py:20",)
 
 
 COMBINED = """HloModule jit_step, is_scheduled=true, num_partitions=2

@@ -186,12 +186,12 @@ def test_paths_are_relative_to_the_repository_and_regions_have_the_line() -> Non
     (run,) = _sarif(WASTEFUL)["runs"]
     first = next(one for one in run["results"] if one["ruleId"] == "M001")
     location = first["locations"][0]["physicalLocation"]
-    assert location["artifactLocation"]["uri"] == "sample_dumps/compile_program.py"
-    line = (ROOT / "sample_dumps" / "compile_program.py").read_text("utf-8").splitlines()[164]
+    assert location["artifactLocation"]["uri"] == "sample_dumps/programs/wasteful.py"
+    line = (ROOT / "sample_dumps/programs/wasteful.py").read_text("utf-8").splitlines()[99]
     assert location["region"] == {
-        "startLine": 165,
+        "startLine": 100,
         "startColumn": 1 + len(line) - len(line.lstrip()),
-        "endLine": 165,
+        "endLine": 100,
         "endColumn": len(line) + 1,
     }
     assert run["tool"]["driver"]["rules"][first["ruleIndex"]]["id"] == "M001"
@@ -202,7 +202,7 @@ def test_a_file_that_the_repository_lacks_keeps_the_end_of_its_path(tmp_path: Pa
     uris = {
         one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in run["results"]
     }
-    assert "compile_program.py" in uris
+    assert "programs/wasteful.py" in uris
 
 
 def test_fingerprints_differ_and_do_not_depend_on_the_line_number() -> None:

@@ -36,7 +36,7 @@ def test_text_has_saving_line_fix_and_command() -> None:
     code, out, err = _run("lint", WASTEFUL)
     assert (code, err) == (0, "")
     text = " ".join(out.split())
-    assert "M001 warning saves up to 4.00MiB (7%); compile_program.py:165: argument" in text
+    assert "M001 warning saves up to 4.00MiB (7%); programs/wasteful.py:100: argument" in text
     assert 'fix jax.jit(wasteful_step, donate_argnames=("params",))' in text
     assert f"try hlo-lens what-if {WASTEFUL} --donate params" in text
     lines = out.splitlines()

@@ -95,7 +95,7 @@ def test_annotations_are_at_the_lines_of_the_program(monkeypatch: pytest.MonkeyP
     out = _run("lint", WASTEFUL, "--select", "M001", "--github-annotations")[1]
     (line,) = [line for line in out.splitlines() if line.startswith("::")]
     assert line.startswith(
-        "::warning file=sample_dumps/compile_program.py,line=165,title=M001 undonated-argument::"
+        "::warning file=sample_dumps/programs/wasteful.py,line=100,title=M001 undonated-argument::"
         "argument params (2 of 3 arrays, 4.00MiB) is not donated (saves up to "
         "4.00MiB (7%25)); "
     )
@@ -214,12 +214,13 @@ def test_check_says_that_settings_are_wrong(folder: Path) -> None:
 )
 def test_a_comment_at_the_line_suppresses(comment: str, is_suppressed: bool, folder: Path) -> None:
     lines = ["pass"] * 200
-    lines[164] = f"step = jax.jit(step)  {comment}"
-    (folder / "compile_program.py").write_text("\n".join(lines))
+    lines[99] = f"h = embedding[tokens]  {comment}"
+    (folder / "programs").mkdir()
+    (folder / "programs" / "wasteful.py").write_text("\n".join(lines))
     (found,) = _findings("--select", "M001")
     assert found["suppressed"] is is_suppressed
     if is_suppressed:
-        assert found["suppressed_by"] == "comment at compile_program.py:165"
+        assert found["suppressed_by"] == "comment at programs/wasteful.py:100"
         assert "1 suppressed" in _run("lint", WASTEFUL, "--select", "M001")[1]
         assert "M001" not in _run("report", WASTEFUL)[1]
     rule = _run("check", WASTEFUL, "--fail-on", "findings.M001>0")[0]
@@ -263,9 +264,9 @@ def test_reasons_are_summed_and_comments_that_cannot_be_read_are_said(folder: Pa
     assert list(folder.iterdir()) == []
     out = _run("lint", WASTEFUL, "--select", "M001")[1]
     assert out.count(" left out: by code") == 1
-    assert "comments not read: compile_program.py not found from the current folder" in out
+    assert "comments not read: wasteful.py not found from the current folder" in out
     (module,) = json.loads(_run("lint", WASTEFUL, "-f", "json")[1])["modules"]
-    assert "compile_program.py" in module["unread_sources"]
+    assert "programs/wasteful.py" in module["unread_sources"]
 
 
 def test_comments_annotations_and_sarif_have_the_same_files(
@@ -274,15 +275,16 @@ def test_comments_annotations_and_sarif_have_the_same_files(
     (folder / ".git").mkdir()
     (folder / "tools" / "inner").mkdir(parents=True)
     lines = [""] * 200
-    (folder / "tools" / "compile_program.py").write_text("\n".join(lines))
+    (folder / "tools" / "programs").mkdir()
+    (folder / "tools" / "programs" / "wasteful.py").write_text("\n".join(lines))
     monkeypatch.chdir(folder / "tools" / "inner")
     out = _run("lint", WASTEFUL, "--select", "M001", "--github-annotations")[1]
     assert "comments not read" not in out
-    assert "::warning file=tools/compile_program.py,line=165," in out
+    assert "::warning file=tools/programs/wasteful.py,line=100," in out
     sarif = _run("lint", WASTEFUL, "--select", "M001", "-f", "sarif")[1]
-    assert '"uri": "tools/compile_program.py"' in sarif
-    lines[164] = "jax.jit(f)  # hlo-lens: ignore[M001]"
-    (folder / "tools" / "compile_program.py").write_text("\n".join(lines))
+    assert '"uri": "tools/programs/wasteful.py"' in sarif
+    lines[99] = "h = f(x)  # hlo-lens: ignore[M001]"
+    (folder / "tools" / "programs" / "wasteful.py").write_text("\n".join(lines))
     assert "1 suppressed" in _run("lint", WASTEFUL, "--select", "M001")[1]
 
 

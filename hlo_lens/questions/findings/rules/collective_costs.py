@@ -17,7 +17,7 @@ from hlo_lens.questions.collectives.collective import (
 from hlo_lens.questions.findings.finding import Saves, Severity
 from hlo_lens.questions.findings.findings import LEAST_BYTES
 from hlo_lens.questions.findings.rule import module_rule
-from hlo_lens.questions.findings.values import bound_text, by_line, finding_of, subject
+from hlo_lens.questions.findings.values import bound_text, by_line, finding_of, over, subject
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -320,7 +320,7 @@ def _subject(found: Sequence[Collective]) -> str:
     """Return number, kind and axis of collectives."""
     first = found[0]
     kinds = {one.performed_as or one.kind for one in found}
-    axis = "" if first.axis in ("?", "-") else f" over {first.axis}"
+    axis = over(first)
     return f"{plural(len(found), kinds.pop() if len(kinds) == 1 else 'collective')}{axis}"
 
 

@@ -15,6 +15,7 @@ from hlo_lens.questions.findings.findings import LEAST_BYTES, whole
 from hlo_lens.questions.findings.rule import PEAK, module_rule
 from hlo_lens.questions.findings.values import (
     argument_of,
+    call_note,
     call_place,
     is_on_host,
     is_own_slice,
@@ -105,6 +106,7 @@ def _undonated_finding(
         **at(call_place(known)),
         values=names,
         evidence=(
+            *call_note(known),
             *(() if is_updated else (_NO_UPDATE,)),
             *(
                 f"{one.value.value.name} ({format_bytes(one.value.device_bytes or 0)}) could have "
@@ -274,7 +276,10 @@ def _unused_finding(
         fix=_unused_fix(kind, argument),
         **at(call_place(known)),
         values=tuple(str(one.value.value.name) for one in leaves),
-        evidence=tuple(f"{one.value.value.name}: {one.reason}" for one in leaves[:_MOST_SHOWN]),
+        evidence=(
+            *(f"{one.value.value.name}: {one.reason}" for one in leaves[:_MOST_SHOWN]),
+            *call_note(known),
+        ),
         saves=Saves() if kind == _NO_SHAPE else Saves.up_to(size),
         severity=Severity.WARNING if _is_large(known, size) else None,
         weight=whole(known).memory_share(size),

@@ -24,6 +24,7 @@ from hlo_lens.questions.findings.values import (
     line_text,
     maker_of,
     operands_of,
+    over,
     place_of,
     shape_of,
     subject,
@@ -104,8 +105,8 @@ def repeated_all_gather(known: ModuleDump) -> Iterator[Finding]:
         cost = "" if held is None else f"; gathered once, it takes {format_bytes(held)} meanwhile"
         made = finding_of(
             gathers[1:],
-            f"{what} is gathered {len(found)} times over {first.axis}, first by {first.name}{cost}",
-            f"gather it once before its uses, over {first.axis} alone: "
+            f"{what} is gathered {len(found)} times{over(first)}, first by {first.name}{cost}",
+            f"gather it once before its uses,{over(first)} alone: "
             f"y = jax.lax.with_sharding_constraint(x, {_spec(known, first)}), use y",
         )
         yield replace(made, has_cost=True)

@@ -235,7 +235,7 @@ class _Case:
         axes = {} if first.mesh is None else free_axes(first, first.mesh)
         return (
             f"{_name(savings[0])}{more} ({format_bytes(held)}{what}) {'are' if more else 'is'} "
-            f"replicated over {' and '.join(axes) or savings[0].axis} "
+            f"replicated over {','.join(axes) or savings[0].axis} "
             f"({first.replication_factor or savings[0].axis_size} copies)"
         )
 

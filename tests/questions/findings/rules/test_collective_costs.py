@@ -229,7 +229,10 @@ def test_a_transfer_of_the_multi_slice_runtime_is_found() -> None:
     [
         (None, " over d between slices, if devices are numbered in order"),
         ([100_000, 100_001, 100_002, 100_003, 200_000, 200_001, 200_002, 200_003], " over d"),
-        ([100_000, 200_000, 100_001, 200_001, 100_002, 200_002, 100_003, 200_003], " over m:(2)2"),
+        (
+            [100_000, 200_000, 100_001, 200_001, 100_002, 200_002, 100_003, 200_003],
+            " over groups of 2 along m",
+        ),
     ],
 )
 def test_axis_between_slices_is_that_of_the_device_assignment(

@@ -31,7 +31,7 @@ def test_a_value_is_divided_over_the_axis_that_saves_most() -> None:
     found = findings_of(_larger(AFTER), "M003", _larger(BEFORE))
     by_value = {one.values: one for one in found}
     one = by_value[("x",)]
-    assert one.message == "x (12.0KiB of inputs) is replicated over data and model (8 copies)"
+    assert one.message == "x (12.0KiB of inputs) is replicated over data,model (8 copies)"
     assert one.fix == "PartitionSpec P(None, 'model') divides dimension 1 over model"
     assert one.changes == (Remedy(kind="shard", target="x=P(None, 'model')"),)
     assert one.saves.bytes is None  # model divides w: a tensor-parallel product may need x whole
@@ -98,8 +98,8 @@ def test_weights_and_optimizer_state_are_one_warning() -> None:
     found = next(one for one in judged(replicated_value(known), known) if "opt.m" in one.values)
     assert found.severity is Severity.WARNING
     assert found.message == (
-        "opt.m and 2 others (768.0KiB of optimizer state and weights) are replicated over data and "
-        "model (8 copies)"
+        "opt.m and 2 others (768.0KiB of optimizer state and weights) are replicated over "
+        "data,model (8 copies)"
     )
     assert found.saves.bytes == 3 * 256 * 256 * 4 * 3 // 4
     assert [one.target for one in found.changes] == ["opt['**']=P('model')", "params.w=P('model')"]
@@ -139,7 +139,7 @@ def test_weights_are_a_warning_if_the_axis_divides_others() -> None:
 
 def test_the_line_of_a_result_is_that_of_what_it_copies() -> None:
     """Else that of the call, which chooses the shardings of results."""
-    for backend, line in (("cpu", "programs/wasteful.py:114"), ("tpu", "compile_program.py:165")):
+    for backend, line in (("cpu", "programs/wasteful.py:114"), ("tpu", "programs/wasteful.py:100")):
         found = lint(ROOT / "sample_dumps" / backend / "wasteful", select=["M003"])
         (one,) = (one for one in found if one.values == ("result{3}",))
         assert one.source == line
