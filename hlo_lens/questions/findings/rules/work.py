@@ -303,9 +303,10 @@ def lost_batch_axis(known: ModuleDump) -> Iterator[Finding]:
     """Activations lose the axis that divides the batch, and products are split along it instead.
 
     What:
-        The axis divides the batch of an input. On the way it is lost, as in a lookup in a table
-        that it divides too, and the products that follow are divided along the dimension that they
-        contract: the devices along it hold the whole batch, and sum their parts.
+        The axis divides the batch, the first dimension of an input. On the way it is lost, as in a
+        lookup in a table that it divides too, and the products that follow are divided along the
+        dimension that they contract: the devices along it hold the whole batch, and sum their
+        parts.
 
     Why it costs:
         Each of these products sends the partial sums of activations of the whole batch, where
@@ -323,7 +324,12 @@ def lost_batch_axis(known: ModuleDump) -> Iterator[Finding]:
         findings.
     """
     inputs, _ = _parameters(known)
-    for axis in inputs.keys() - _repeated(known).keys():
+    of_batch = {
+        axis
+        for axis, values in inputs.items()
+        if any(one.spec and axis in axes_of_entry(one.spec[0]) for one in values)
+    }
+    for axis in sorted(of_batch - _repeated(known).keys()):
         sums = [one for one in collectives(known).collectives if _is_partial_sum(one, axis)]
         sent, every = run_sum(sums, WIRE), collectives(known).known_wire_bytes.most
         if not sums or sent is None or sent.most < _LEAST_SENT * every:

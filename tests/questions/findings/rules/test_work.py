@@ -14,7 +14,7 @@ from hlo_lens.questions.findings.rules.work import (
     repeated_work,
 )
 from hlo_lens.questions.work.work import work
-from tests.corpus import SAMPLES
+from tests.corpus import CORPUS, SAMPLES
 from tests.questions.findings.programs import findings_of, with_lines
 
 # ---- W001: products that devices repeat, in programs where it is planted and in their clean twi---
@@ -98,6 +98,14 @@ def test_the_constraint_after_the_lookup_is_the_fix(backend: str) -> None:
 @pytest.mark.parametrize("name", ["contracted_clean", "stationary_clean", "megatron_clean"])
 def test_activations_that_are_divided_on_purpose_are_not_found(backend: str, name: str) -> None:
     assert list(lost_batch_axis(_module(backend, name))) == []
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the shared corpus is not there")
+def test_an_axis_of_the_sequence_is_not_that_of_the_batch() -> None:
+    """It is gathered before products of tensor parallelism by design."""
+    dump = CORPUS / "dumps" / "tpu-v5e-2x4" / "offload" / "acts_host_big.tar.gz"
+    modules = [one for one in hlo_lens.load(dump).modules if one.has_hlo]
+    assert [found for one in modules for found in lost_batch_axis(one)] == []
 
 
 def test_the_symptoms_of_a_lost_axis_are_evidence() -> None:
