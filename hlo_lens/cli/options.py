@@ -154,6 +154,8 @@ def read_meant(path: str, pattern: NamePattern | None) -> Sequence[ModuleDump]:
 def refuse_cut(modules: Sequence[ModuleDump]) -> None:
     """Raise HloLensError, which ends a command with 4 after its results, for a text that is cut."""
     for module in modules:
+        if module.is_in_cut_archive:
+            raise HloLensError(f"{module.path}: the archive ends too early; copy it again")
         if module.hlo is not None and module.hlo.is_truncated:
             raise _cut(module.name)
 

@@ -9,7 +9,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from hlo_lens.load.files import STDIN, DiskFile, MemoryFile, StoredFile, cannot_be_read, read_source
-from hlo_lens.load.module import Dump, ModuleDump, SkippedCounter, SkippedFiles
+from hlo_lens.load.module import (
+    REST_OF_ARCHIVE,
+    Dump,
+    ModuleDump,
+    SkippedCounter,
+    SkippedFiles,
+)
 from hlo_lens.load.readers import Opened, modules_of
 from hlo_lens.text.dump_kinds import TEXT_FLAGS, DumpKind, archive_form
 from hlo_lens.text.errors import UnreadableError
@@ -122,10 +128,12 @@ def _file_dump(
 def _dump_of(
     path: str, modules: Sequence[ModuleDump], skipped: SkippedCounter, *, files: int
 ) -> Dump:
-    """Return a dump whose modules know its path, and whether it has others."""
+    """Return a dump whose modules know its path, and whether it has others or lacks files."""
+    asides = skipped.all()
+    is_cut = any(one.kind == REST_OF_ARCHIVE for one in asides)
     for module in modules:
-        module.path, module.is_only = path, len(modules) == 1
-    return Dump(path=path, modules=tuple(modules), skipped=skipped.all(), files=files)
+        module.path, module.is_only, module.is_in_cut_archive = path, len(modules) == 1, is_cut
+    return Dump(path=path, modules=tuple(modules), skipped=asides, files=files)
 
 
 _ASIDES_SHOWN = 4

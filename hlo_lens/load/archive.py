@@ -35,6 +35,7 @@ from hlo_lens.load.files import (
     head_kind,
     is_packed,
 )
+from hlo_lens.load.module import REST_OF_ARCHIVE
 from hlo_lens.text.dump_kinds import part_of
 from hlo_lens.text.errors import UnreadableError
 
@@ -92,7 +93,7 @@ def archive_files(
     except tarfile.ReadError as error:
         if not number:
             raise UnreadableError(f"{file.path}: cannot be read as tar archive: {error}") from error
-        skipped.add("rest of an archive that ends too early", file.path)
+        skipped.add(REST_OF_ARCHIVE, file.path)
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError) as error:
         raise UnreadableError(f"{file.path}: cannot be read as {form} archive: {error}") from error
 

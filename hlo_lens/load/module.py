@@ -162,6 +162,7 @@ class ModuleDump:
         lowered_text: The same, parsed, where it is the text that was loaded.
         path: File, folder or archive that was loaded, as the user named it; empty if unknown.
         is_only: Whether the path has no other module.
+        is_in_cut_archive: Whether the path is an archive that ends too early.
         given: What the user states of it.
         facts: Values of its facts so far, by function (see `fact`); neither compared nor pickled.
     """
@@ -185,6 +186,7 @@ class ModuleDump:
     lowered_text: Lazy[LoweredModule] | None = field(default=None, repr=False)
     path: str = field(default="", compare=False)
     is_only: bool = field(default=True, compare=False)
+    is_in_cut_archive: bool = False
     given: Given = field(default_factory=Given, repr=False, compare=False)
     facts: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -360,6 +362,9 @@ LINKED_FOLDER = "link to a folder"
 SPECIAL = "pipe, socket or device"
 CUT_OUT = "part of a module that XLA wrote separately"
 UNPACKED = "archive next to its unpacked folder"
+REST_OF_ARCHIVE = "rest of an archive that ends too early"
+"""Kind of what is skipped of an archive that is cut."""
+
 REFUSED = "archive that is damaged or refused"
 REPEATED = "second text of the same module and stage"
 

@@ -295,7 +295,7 @@ def summary(dump: ModuleDump) -> Summary:
             gap_lines=gap_lines,
             ratio=coverage(module.instruction_count, gap_lines),
             passed_lines=module.passed_lines,
-            is_truncated=module.is_truncated,
+            is_truncated=module.is_truncated or dump.is_in_cut_archive,
             undefined=len(undefined),
             undefined_names=undefined[:_NAMES_KEPT],
         ),
@@ -304,9 +304,14 @@ def summary(dump: ModuleDump) -> Summary:
 
 
 def cut_facts(dump: ModuleDump) -> Iterator[tuple[str, str]]:
-    """Yield the first line of a page on a text that ends inside a computation, or before ENTRY."""
+    """Yield the first line of a page on a text that ends inside a computation, or before ENTRY.
+
+    Likewise on the texts of an archive that ends too early, where others may be missing.
+    """
     if dump.hlo is not None and dump.hlo.is_truncated:
         yield "cut", CUT
+    elif dump.is_in_cut_archive:
+        yield "cut", "the archive ends too early: texts after its end are missing"
 
 
 CUT = "the text ends too early: figures count what is there, the rest is not known"

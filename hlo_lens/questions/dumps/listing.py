@@ -161,9 +161,9 @@ def named_facts(module: ModuleDump, *, problem: str | None = None) -> ListingFac
 
 def _figures(facts: ListingFacts, module: ModuleDump) -> ListingFacts:
     hlo = module.hlo
-    facts = replace(facts, backend=backend_of_dump(module))
+    facts = replace(facts, backend=backend_of_dump(module), is_cut=module.is_in_cut_archive)
     if hlo is not None:
-        facts = replace(facts, is_cut=hlo.is_truncated)
+        facts = replace(facts, is_cut=facts.is_cut or hlo.is_truncated)
         if not hlo.computations:
             problem = _first_line(hlo.gaps[0]) if hlo.gaps else None
             return replace(facts, gaps=len(hlo.gaps), problem=problem)
