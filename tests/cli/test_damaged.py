@@ -259,7 +259,7 @@ def test_a_whole_and_a_cut_text_are_undecided(tmp_path: Path, share: float, is_h
 def test_an_archive_that_is_cut_is_named_and_ends_with_4(command: str, tmp_path: Path) -> None:
     file = tmp_path / "cut.tar.xz"
     file.write_bytes((SAMPLES / "plants" / "gpu" / "embedding.tar.xz").read_bytes()[:12_000])
-    out = ["-o", tmp_path / "base.json"] if command == "save" else []
+    out = ["-o", str(tmp_path / "base.json")] if command == "save" else []
     cut = run(command, file, *out)
     assert cut.exit_code == 4
     assert "ends too early" in cut.stderr

@@ -384,7 +384,7 @@ def _counted_findings(verdict: Verdict) -> Iterator[Annotation]:
     count = amount_texts(verdict)[1]
     rule = f"{verdict.rule.metric.text}{where}: {count}, fails if {verdict.reason}"
     for one in verdict.findings:
-        saves = savings_text(one.saves, one.share)
+        saves = savings_text(one.saves, one.share, one.share_of)
         yield Annotation(
             level="error" if verdict.is_failure else "warning",
             title=f"{one.code} {one.name}",

@@ -126,6 +126,7 @@ class Finding:
         has_cost: Whether the fix may cost communication or work, so that it is no error.
         is_by_design: Whether the program means it: it is printed last.
         axes: Mesh axes that it is about: a finding of a root cause takes in others on its axis.
+        share_of: The attribute of its saving that `share` is of; empty if not known.
         weight: Share of the program by which one of unknown saving is ordered; None for a tenth.
     """
 
@@ -146,6 +147,7 @@ class Finding:
     has_cost: bool = field(default=False, compare=False, metadata=NOT_SAVED)
     is_by_design: bool = field(default=False, compare=False, metadata=NOT_SAVED)
     axes: tuple[str, ...] = field(default=(), compare=False, metadata=NOT_SAVED)
+    share_of: str = field(default="", compare=False, metadata=NOT_SAVED)
     weight: float | None = field(default=None, compare=False, metadata=NOT_SAVED)
 
     @property
@@ -165,30 +167,33 @@ _TRIVIAL = 4 << 10
 """Bytes of memory that are not worth a word beside a mebibyte sent, or as much work."""
 
 
-def savings_text(saves: Saves, share: float | None) -> str:
+def savings_text(saves: Saves, share: float | None, share_of: str = "") -> str:
     """Return what a fix brings and costs: ``saves up to 1.64GiB (11%)``; empty if not known.
 
     Args:
         saves: The savings.
         share: The largest of them as a share of the program; None if not known.
+        share_of: Name of that one; empty if not known.
     """
     gains: list[str] = []
     costs: list[str] = []
     figures = (
-        (saves.bytes, format_bytes(abs(saves.bytes or 0)), "", "takes {} more"),
-        (saves.sent_bytes, format_bytes(abs(saves.sent_bytes or 0)), " sent", "sends {} more"),
-        (saves.flops, flops_text(abs(saves.flops or 0)), "", "computes {} more"),
-        (saves.seconds, format_seconds(abs(saves.seconds or 0)), "", "takes {} longer"),
+        ("bytes", format_bytes(abs(saves.bytes or 0)), "", "takes {} more"),
+        ("sent_bytes", format_bytes(abs(saves.sent_bytes or 0)), " sent", "sends {} more"),
+        ("flops", flops_text(abs(saves.flops or 0)), "", "computes {} more"),
+        ("seconds", format_seconds(abs(saves.seconds or 0)), "", "takes {} longer"),
     )
     is_large = any(abs(one or 0) >= 1 << 20 for one in (saves.bytes, saves.sent_bytes, saves.flops))
-    for amount, text, what, cost in figures[is_large and abs(saves.bytes or 0) < _TRIVIAL :]:
+    of_all = "" if share is None else f" ({_percent(share)})"
+    for name, text, what, cost in figures[is_large and abs(saves.bytes or 0) < _TRIVIAL :]:
+        amount = getattr(saves, name)
         if amount is not None and amount > 0:
-            gains.append(f"{text}{what}")
+            gains.append(f"{text}{what}{of_all * (name == share_of)}")
         elif amount:
             costs.append(cost.format(text))
     bound = f"{saves.basis} " * (saves.basis in (SavingBasis.UP_TO, SavingBasis.ABOUT))
-    of_all = "" if share is None or not gains else f" ({_percent(share)})"
-    parts = [f"saves {bound}{' and '.join(gains)}{of_all}"] if gains else []
+    last = "" if share_of else of_all
+    parts = [f"saves {bound}{' and '.join(gains)}{last}"] if gains else []
     mark = " [compiled]" * (saves.basis == SavingBasis.COMPILED)
     return f"{', '.join([*parts, *costs])}{mark}" if parts or costs else ""
 

@@ -71,16 +71,18 @@ class Whole:
         """Return bytes as a share of what must fit; 0 if not known."""
         return size_bytes / self.memory_bytes if self.memory_bytes else 0.0
 
-    def share(self, finding: Finding) -> float | None:
-        """Return the largest share of the program that a finding saves; None if not known."""
-        saves = finding.saves
-        pairs = (
-            (saves.bytes, self.memory_bytes),
-            (saves.sent_bytes, self.traffic),
-            (saves.flops, self.flops),
-        )
-        shares = [part / whole for part, whole in pairs if part is not None and whole]
-        return min(1.0, max(shares)) if shares else None
+    def weighed(self, finding: Finding) -> Finding:
+        """Return a finding with the largest share of the program that it saves, if known."""
+        wholes = {"bytes": self.memory_bytes, "sent_bytes": self.traffic, "flops": self.flops}
+        parts = {name: getattr(finding.saves, name) for name in wholes}
+        shares = {
+            name: parts[name] / whole
+            for name, whole in wholes.items()
+            if parts[name] is not None and whole
+        }
+        most = max(shares, key=lambda name: shares[name], default="")
+        share = min(1.0, shares[most]) if most else None
+        return replace(finding, share=share, share_of=most)
 
 
 @fact
@@ -200,7 +202,7 @@ def judged(
         is_kept: Whether negligible ones are kept.
     """
     program = whole(known)
-    weighed = (replace(one, share=program.share(one)) for one in found)
+    weighed = map(program.weighed, found)
     kept = (one for one in weighed if is_kept or not _is_negligible(one))
     rated = [one if one.severity else replace(one, severity=_severity(one)) for one in kept]
     memory = memory_results(known)

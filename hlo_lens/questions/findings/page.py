@@ -221,7 +221,7 @@ def _whole_facts(found: Sequence[Finding], view: FindingsView) -> Iterator[tuple
 
 def finding_text(finding: Finding) -> str:
     """Return the saving, the line and the message of a finding."""
-    saves, source = savings_text(finding.saves, finding.share), finding.source
+    saves, source = savings_text(finding.saves, finding.share, finding.share_of), finding.source
     lead = f"{saves}; " if saves else ""
     place = f"{source}: " if source else ""
     return f"{lead}{place}{finding.message}"
@@ -250,7 +250,7 @@ def finding_annotations(view: FindingsView) -> Iterator[Annotation]:
     """Yield a note for GitHub for each finding that counts, gravest first."""
     place = None if view.place is None else str(view.place)
     for one in view.findings.counted:
-        saves = savings_text(one.saves, one.share)
+        saves = savings_text(one.saves, one.share, one.share_of)
         yield Annotation(
             level=_LEVELS[one.severity or Severity.INFO],
             title=f"{one.code} {one.name}",

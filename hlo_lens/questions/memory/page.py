@@ -315,7 +315,7 @@ def verdict_text(statement: MemoryStatement) -> str:
     sizes = f"{format_bytes(statement.total_bytes)} of {format_bytes(limit)}"
     device = (statement.limit_source or "").partition(":")[0]
     of_device = "" if device == "--limit" else f" of a {device}"
-    code = ", and generated code of 30 to 39MiB" * statement.lacks_code
+    code = ", generated code of 30 to 39MiB not counted" * statement.lacks_code
     if statement.fits is None and statement.source != "estimate":
         return f"may not fit: {sizes}{of_device}{code}"
     if statement.fits is None:

@@ -103,7 +103,7 @@ class _FitPage:
         if plan is None and not module.is_undecided:
             for one in module.by_hand[:_MOST_BY_HAND]:
                 place = f"{one.source}: " if one.source else ""
-                saves = savings_text(one.saves, one.share)
+                saves = savings_text(one.saves, one.share, one.share_of)
                 yield "by hand", f"{one.code} {saves}; {place}{one.fix}"
         if module.is_compiled:
             equal = {True: "reproduced, every figure equal", False: "not reproduced exactly"}

@@ -157,9 +157,11 @@ def _findings_part(dump: ModuleDump) -> Section:
     """Return the findings that come first, each with its line, saving and change."""
     found = module_findings(dump)
     counted = found.counted
-    grave = sum(one.severity is not Severity.INFO for one in counted)
+    codes = Counter(one.code for one in counted if one.severity is not Severity.INFO)
+    grave = codes.total()
+    listed_codes = ", ".join(f"{code} x{n}" if n > 1 else code for code, n in codes.items())
     texts = (
-        f"{grave} to fix" if grave else "",
+        f"{grave} to fix{f' ({listed_codes})' * (grave > 1)}" if grave else "",
         f"{len(counted) - grave} to consider" if len(counted) > grave else "",
     )
     read = " in the parts that were read" if summary(dump).coverage.problem else ""
@@ -179,7 +181,7 @@ def _finding_facts(finding: Finding) -> Iterator[tuple[str, str]]:
     place = short_place(finding.source)
     where = f"{place}: " if place and place not in finding.message else ""
     yield f"{finding.code} {finding.severity}", f"{where}{finding.message}"
-    if saves := savings_text(finding.saves, finding.share):
+    if saves := savings_text(finding.saves, finding.share, finding.share_of):
         yield "  ", saves
     yield "  fix", finding.fix
 

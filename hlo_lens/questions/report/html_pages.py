@@ -125,7 +125,7 @@ def page_data(
 def _savings(dump: ModuleDump) -> list[str]:
     """Return what each finding saves, in words of the text report."""
     found = module_findings(dump).findings if dump.has_hlo else ()
-    return [savings_text(one.saves, one.share) for one in found]
+    return [savings_text(one.saves, one.share, one.share_of) for one in found]
 
 
 @singledispatch

@@ -112,8 +112,8 @@ def cpu_memory(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]
         CPU makes.
 
     Fix:
-        Compile the same program for the hardware, without having it: hlo-lens what-if DIR --target
-        v5e:2x4, or --target h100_sxm. It needs the text from before optimizations, which
+        Compile the same program for the hardware, without having it, by what-if with --target
+        v5e:2x4 or h100_sxm. It needs the text from before optimizations, which
         --xla_dump_hlo_as_text writes next to the others.
 
     Fine when:
