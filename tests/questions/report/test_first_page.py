@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -177,10 +178,13 @@ def test_the_three_findings_that_save_most_are_shown_whatever_their_severity() -
     """As `lint` sorts them: the info of unknown saving comes last, and is not among them."""
     command = ["sample_dumps/cpu/wasteful"]
     page = output_of(["report", *command], columns=120)
-    assert re.search(r"^\d+ to fix, \d+ to consider +hlo-lens lint", page, re.MULTILINE)
+    title = re.search(r"^4 to fix \((.*)\), \d+ to consider +hlo-lens lint", page, re.MULTILINE)
     assert "X006" not in page
     heads = re.compile(r"^([A-Z]\d{3} \w+) ", re.MULTILINE)
     listed = heads.findall(output_of(["lint", *command], columns=120))
+    codes = Counter(head[:4] for head in listed if not head.endswith(" info"))
+    assert title is not None
+    assert title[1] == ", ".join(f"{code} x{n}" if n > 1 else code for code, n in codes.items())
     shown = heads.findall(page)
     assert shown in (listed[:2], listed[:3])  # as many as there is room for
 
