@@ -148,9 +148,10 @@ def compiled_buffers(kind: str, data: bytes, module: bytes) -> BufferTexts:
 
 @functools.cache
 def _classes() -> dict[str, Any]:
-    """Return the class of each message; raises MissingPackageError without protobuf."""
+    """Return the class of each message and of the error; MissingPackageError without protobuf."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+        from google.protobuf.message import DecodeError
     except ImportError as error:
         raise MissingPackageError(_MISSING) from error
     file: Any = descriptor_pb2.FileDescriptorProto(
@@ -172,17 +173,20 @@ def _classes() -> dict[str, Any]:
     pool = descriptor_pool.DescriptorPool()  # our own: others may have XLA's protos in theirs
     pool.Add(file)
     descriptors = pool.FindFileByName(file.name).message_types_by_name
-    return {name: message_factory.GetMessageClass(d) for name, d in descriptors.items()}
+    classes = {name: message_factory.GetMessageClass(d) for name, d in descriptors.items()}
+    return {**classes, _DECODE_ERROR: DecodeError}
+
+
+_DECODE_ERROR = "DecodeError"
 
 
 def _decoded(kind: str, data: bytes, path: str) -> Any:
     """Return a decoded message; raises DumpSyntaxError if the bytes are damaged."""
-    message = _classes()[kind]()
-    from google.protobuf.message import DecodeError
-
+    classes = _classes()
+    message = classes[kind]()
     try:
         message.ParseFromString(data)
-    except (DecodeError, ValueError, RuntimeError) as error:
+    except (classes[_DECODE_ERROR], ValueError, RuntimeError) as error:
         raise DumpSyntaxError(_damage(kind, data), path=path) from error
     return message
 

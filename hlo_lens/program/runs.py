@@ -1,12 +1,12 @@
 """Number of runs of each computation in one run of the program, and sums over what runs.
 
 The entry runs once. A loop runs its body trip count times and its condition once more; a
-conditional runs one branch, so each counts at most once; a loop whose trip count has only an upper
-bound counts as a branch of a conditional, which runs it so often or not; a call, a fusion or an
-async-start runs its computation once. The runs of a computation with several callers are their sum,
-of callers in different branches of one conditional the largest. The number is unknown inside a loop
-without a known trip count. Computations that are applied to elements (reducers, comparators) are
-not counted.
+conditional runs one branch, so each counts at most once; a call, a fusion or an async-start runs
+its computation once. The runs of a computation with several callers are their sum, of callers in
+different branches of one conditional the largest. The number is unknown inside a loop without a
+known trip count, also where that has a bound: bounds such as the most iterations of a solver are no
+figures to compare. Computations that are applied to elements (reducers, comparators) are not
+counted.
 
 Sums over parts of a program: a conditional runs one of its branches each time, so of its branches
 the one with the largest sum counts. The least sum takes the smallest instead, 0 if a branch has no
@@ -140,7 +140,7 @@ class Runs:
 
     @property
     def is_at_most(self) -> bool:
-        """Whether a branch or a bound of trips is around it: `times` is an upper bound."""
+        """Whether it is in a branch that may not be taken, so that `times` is an upper bound."""
         return bool(self.branches)
 
     @property
@@ -281,7 +281,7 @@ class CallCounts:
         loop = self._module.instruction(call.row)
         trip = self._trips.get((loop.computation.name, loop.name))
         trips = None if trip is None else trip.trip_count
-        times, known, branches = around.times, around.known_times, around.branches
+        times, known = around.times, around.known_times
         if trip is not None and trip.around is not None and trip.trips_of_outer_run is not None:
             outer = self.of(trip.around)
             times = run_product(outer.times, trip.trips_of_outer_run)
@@ -290,15 +290,12 @@ class CallCounts:
                 times = None if times is None or around.times is None else times + around.times
                 known += around.known_times
         else:
-            if trip is not None and trips is None and trip.trips_at_most is not None:
-                trips = trip.trips_at_most
-                branches = (*branches, f"{loop.computation.name}/{loop.name}:0/2")
             if trips is not None and call.role == "condition":
                 trips += 1
             times = run_product(times, trips)
             known *= 1 if trips is None else trips
         path = (*around.loop_path, loop.name)
-        return Runs(times=times, branches=branches, loop_path=path, known_times=known)
+        return Runs(times=times, branches=around.branches, loop_path=path, known_times=known)
 
 
 def run_product(outer: int | None, inner: int | None) -> int | None:

@@ -179,7 +179,10 @@ def test_files_that_xla_prints_are_those_of_a_folder(lead: str, tmp_path: Path) 
     assert module.live_range is not None
     assert module.before is not None
     assert module.gaps == ()
-    assert (dump.files, [(one.kind, one.count) for one in dump.skipped]) == (5, [("LLVM IR", 1)])
+    assert (dump.files, [(one.kind, one.count) for one in dump.skipped]) == (
+        5,
+        [("LLVM IR or PTX", 1)],
+    )
 
 
 def test_printed_file_without_its_end_ends_before_the_next(tmp_path: Path) -> None:
@@ -196,7 +199,7 @@ def test_printed_file_without_its_end_ends_before_the_next(tmp_path: Path) -> No
 def test_printed_files_without_hlo_are_no_dump(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
     path.write_text(printed({f"{NAME}.kernel.ir-no-opt.ll": LLVM}), "utf-8")
-    with pytest.raises(hlo_lens.UnreadableError, match="it holds 1 LLVM IR"):
+    with pytest.raises(hlo_lens.UnreadableError, match="it holds 1 LLVM IR or PTX"):
         hlo_lens.load(path)
 
 

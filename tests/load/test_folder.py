@@ -201,8 +201,7 @@ def test_every_file_is_read_or_counted(tmp_path: Path) -> None:
     assert {(a.kind, a.count) for a in dump.skipped} == {
         ("text proto", 2),
         ("MLIR", 1),
-        ("PTX", 1),
-        ("LLVM IR", 1),
+        ("LLVM IR or PTX", 2),
         ("text of unknown kind", 1),
         ("binary data", 1),
         ("empty", 1),

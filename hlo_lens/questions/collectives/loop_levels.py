@@ -228,7 +228,7 @@ class LoopLevel:
     trip_source: Annotated[str | None, "printed by XLA, or derived"]
     reason: Annotated[str | None, "why the trip count is unknown"]
     times: Annotated[int | None, Unit.COUNT, "runs of this level in one run of the program"]
-    is_at_most: Annotated[bool, "whether a conditional or a bound of trips is around it"]
+    is_at_most: Annotated[bool, "whether it is under a conditional"]
     instructions: Annotated[int, Unit.COUNT, "instructions of the computation"]
     static_count: Annotated[int, Unit.COUNT, "collectives of this level itself, in the text"]
     wire_bytes_per_trip: Annotated[int | None, Unit.BYTES, "bytes that leave each device each time"]

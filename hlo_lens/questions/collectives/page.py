@@ -246,8 +246,8 @@ _MARKS: tuple[tuple[Callable[[Collective], bool], str], ...] = (
     ),
     (
         lambda c: bool(c.branches),
-        "{} in branches that may not be taken, or loops whose trips have only a bound (<=): sums "
-        "count the largest branch of each conditional",
+        "{} in branches that may not be taken (<=): sums count the largest branch of each "
+        "conditional",
     ),
     (lambda c: c.is_payload_at_most, "{} of sizes that are data: bytes are upper bounds (<=)"),
     (

@@ -696,8 +696,16 @@ def _sharding(subject: Subject, strings: Strings) -> Mapping[str, object] | None
     (page,) = sharding_pages([subject.analysis])
     section = page.sections[0]
     drawn = drawings(subject.analysis)
+    tables = [  # in the order of the drawings; the page sorts them
+        replace(table, read_shown=None, title=table.name.capitalize())
+        if table.name in ("parameters", "outputs")
+        else table
+        for table in section.tables
+    ]
     return {
-        "section": section_object(replace(section, facts=section.facts[1:]), _ALL),
+        "section": section_object(
+            replace(section, facts=section.facts[1:], tables=tuple(tables)), _ALL
+        ),
         "drawing": drawn.numbers,
         "drawings": drawn.drawings,
     }

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.questions.what_if.compiling import OPTION_TEXTS, options_of
@@ -62,13 +62,14 @@ class SavedProgram:
         if self.packed is None:
             return {}
         try:
-            data = base64.b64decode(self.packed, validate=True)
-            text = lzma.LZMADecompressor().decompress(data, max_length=_MOST_TEXT)
-            parts: Mapping[str, Any] = json.loads(text)
-        except (binascii.Error, lzma.LZMAError, ValueError, EOFError) as error:
+            data, unpack = base64.b64decode(self.packed, validate=True), lzma.LZMADecompressor()
+            parts = json.loads(unpack.decompress(data, max_length=_MOST_TEXT))
+            if not unpack.eof or not _is_whole(parts):
+                raise ValueError("is not as it was written")
+        except (binascii.Error, lzma.LZMAError, ValueError, EOFError, RecursionError) as error:
             message = f"the snapshot is damaged: its program {error}; save it again from its dump"
             raise DumpSyntaxError(message, path=self.path) from error
-        return parts
+        return cast("Mapping[str, Any]", parts)
 
     @cached_property
     def hlo(self) -> HloModule | None:
@@ -95,6 +96,19 @@ class SavedProgram:
 
         text = self._parts.get(name)
         return None if text is None else parse_hlo(text, path=f"{self.path} ({name})")
+
+
+def _is_whole(parts: object) -> bool:
+    """Return whether the parts of a packed program are of their types."""
+    if not isinstance(parts, dict):
+        return False
+    texts = (parts.get(name) for name in ("hlo", "before", "mesh"))
+    options = parts.get("options") or {}
+    return all(text is None or isinstance(text, str) for text in texts) and (
+        isinstance(options, dict)
+        and all(isinstance(one, dict) for one in options.values())
+        and all(isinstance(o, str) for one in options.values() for o in one.values())
+    )
 
 
 NO_PROGRAM = SavedProgram(reason="it was saved by an older hlo-lens; save it again from its dump")

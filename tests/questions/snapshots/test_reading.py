@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
+import lzma
 from typing import TYPE_CHECKING
 
 import pytest
@@ -115,7 +117,19 @@ def test_infinite_and_endless_numbers_are_refused(tmp_path: Path) -> None:
             )
 
 
-@pytest.mark.parametrize("packed", ["$$$", "AAAA", "e30="])
+def _packed(parts: object) -> str:
+    return base64.b64encode(lzma.compress(json.dumps(parts).encode())).decode()
+
+
+WRONG: tuple[object, ...] = ([], None, 7, {"hlo": 7}, {"mesh": 7}, {"options": [7]})
+CUT = base64.b64encode(lzma.compress(b"{}")[:-8]).decode()
+
+
+@pytest.mark.parametrize(
+    "packed",
+    ["$$$", "AAAA", "e30=", CUT, *map(_packed, WRONG)],
+    ids=repr,
+)
 def test_a_damaged_program_is_refused_when_it_is_unpacked(tmp_path: Path, packed: str) -> None:
     file = _saved(tmp_path, _damaged(_set("modules.0.program.packed", packed)))
     with pytest.raises(DumpSyntaxError, match="the snapshot is damaged: its program"):
