@@ -21,6 +21,7 @@ from hlo_lens.load.fact import fact
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.program.device_values import MOST_DEVICES, DeviceValues, Held, Marks
 from hlo_lens.program.flops import flops
+from hlo_lens.program.runs import SumPart, bounded_sum, call_counts
 from hlo_lens.program.signature import braces
 from hlo_lens.program.summary import hlo_text, instruction_table, num_devices
 from hlo_lens.questions.collectives.operations import CollectiveOp, read_collectives
@@ -42,9 +43,10 @@ from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.units import flops_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from hlo_lens.hlo.module import HloModule
+    from hlo_lens.program.runs import Branches
     from hlo_lens.shapes.replica_groups import Groups
     from hlo_lens.shapes.shape import ShapeIndex
 
@@ -62,6 +64,7 @@ class RepeatedProduct:
 
     Attributes:
         row: Row of the instruction.
+        branches: Branches of conditionals around it, of each of which one runs.
     """
 
     name: Annotated[str, "the instruction"]
@@ -71,6 +74,7 @@ class RepeatedProduct:
     flops: Annotated[int, Unit.COUNT, "FLOP of a device in one run"]
     repeated_flops: Annotated[int, Unit.COUNT, "those that another device computes as well"]
     row: int = -1
+    branches: Branches = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +99,16 @@ class Work(Records[RepeatedProduct]):
     @property
     def by_axis(self) -> dict[str, int]:
         """Repeated FLOP by axes, most first."""
-        found: dict[str, int] = defaultdict(int)
+        products: dict[str, list[RepeatedProduct]] = defaultdict(list)
         for product in self.products:
-            found[product.axis] += product.repeated_flops
+            products[product.axis].append(product)
+        found = {axis: _repeated_sum(listed) for axis, listed in products.items()}
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _repeated_sum(products: Iterable[RepeatedProduct]) -> int:
+    """Return the repeated FLOP of one run: of branches, those of the largest."""
+    return bounded_sum(SumPart(one.branches, one.repeated_flops) for one in products).most
 
 
 @fact
@@ -126,7 +136,7 @@ def work(module: ModuleDump) -> Work:
     if own is not None and repeated is None and not is_large:
         found = _repeated(module, devices)
         products = found or ()
-        repeated = None if found is None else sum(one.repeated_flops for one in products)
+        repeated = None if found is None else _repeated_sum(products)
     return Work(
         products=products,
         devices=devices,
@@ -141,7 +151,7 @@ def _repeated(module: ModuleDump, devices: int) -> tuple[RepeatedProduct, ...] |
     values = device_values(module)
     if values is None:
         return None
-    axes = mesh_axes(module)
+    axes, calls = mesh_axes(module), call_counts(module)
     products = []
     for product in flops(module).products:
         held = values.read.get(product.row)
@@ -156,6 +166,7 @@ def _repeated(module: ModuleDump, devices: int) -> tuple[RepeatedProduct, ...] |
                 flops=product.run_flops,
                 repeated_flops=product.run_flops * (devices - held.count) // devices,
                 row=product.row,
+                branches=calls.of(product.computation).branches,
             )
         )
     products.sort(key=lambda one: (-one.repeated_flops, one.computation, one.name))
@@ -208,11 +219,12 @@ def whole_flops(module: ModuleDump, devices: int) -> int | None:
         _groups(module),
         _local_parts(hlo, devices),
     )
-    total = 0
+    calls, parts = call_counts(module), []
     for product in found.products:
         held = values.read.get(product.row)
-        total += (product.run_flops or 0) * (1 if held is None else held.count)
-    return total
+        amount = (product.run_flops or 0) * (1 if held is None else held.count)
+        parts.append(SumPart(calls.of(product.computation).branches, amount))
+    return bounded_sum(parts).most
 
 
 @fact

@@ -142,6 +142,25 @@ cond {{
     assert _work_of(rows.replace("SECOND", "s"), body) == (384, 192)
 
 
+def test_of_branches_the_largest_is_counted() -> None:
+    body = "\n\n".join(
+        f"""{name} {{
+  p = f32[4,4]{{1,0}} parameter(0)
+  {end}
+}}"""
+        for name, end in (
+            ("once", f"ROOT d = f32[4,4]{{1,0}} dot(p, p), {DOT}"),
+            (
+                "twice",
+                f"c = f32[4,4]{{1,0}} dot(p, p), {DOT}\n  ROOT d = f32[4,4] dot(c, c), {DOT}",
+            ),
+        )
+    )
+    rows = """b = pred[] constant(true)
+  ROOT c = f32[4,4]{1,0} conditional(b, w, w), true_computation=once, false_computation=twice"""
+    assert _work_of(rows, body) == (256, 192)
+
+
 def test_unknown_groups_claim_nothing() -> None:
     rows = f"""g = f32[16,4]{{1,0}} all-gather(x), channel_id=1, replica_groups={{{{0,9}}}}, \
 dimensions={{0}}, use_global_device_ids=true

@@ -11,7 +11,7 @@ from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.query import tabulate
 from hlo_lens.program.flops import flops, flops_of
 from hlo_lens.program.origins import InstructionPlaces, Origins, origins, origins_of
-from hlo_lens.program.runs import CallCounts
+from hlo_lens.program.runs import CallCounts, SumPart, bounded_sum
 from hlo_lens.program.summary import hlo_text, instruction_table, num_devices
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.collectives.collective import WIRE, collectives, known_sum, run_sum
@@ -113,9 +113,9 @@ def _repeated(known: ModuleDump) -> dict[str, list[RepeatedProduct]]:
 
 
 def _repeated_flops(known: ModuleDump, axis: str, products: Sequence[RepeatedProduct]) -> int:
-    size, every = mesh_axes(known).sizes[axis], work(known).flops or 0
-    most = every * (size - 1) // size  # of branches, only the largest runs
-    return min(most, sum(one.flops * (size - 1) // size for one in products))
+    size = mesh_axes(known).sizes[axis]
+    parts = (SumPart(one.branches, one.flops * (size - 1) // size) for one in products)
+    return bounded_sum(parts).most
 
 
 def _parameters(known: ModuleDump) -> tuple[dict[str, list[ShardedValue]], set[str]]:
