@@ -170,7 +170,7 @@ def _repeated_finding(
         values=tuple(one.value.name or "" for one in inputs) or tuple(one.name for one in products),
         evidence=(
             *([f"an equal share is {flops_text(share)}"] if share is not None else ()),
-            *_lines(known, products),
+            *_lines(known, products, size),
         ),
         changes=() if change is None else (change,),
         saves=Saves.up_to(flops=repeated),
@@ -280,13 +280,16 @@ def _spec_after(known: ModuleDump, axis: str, place: SourceLocation) -> str:
     return partition_spec_text((*(None,) * number, axis, *(None,) * (len(sizes) - number - 1)))
 
 
-def _lines(known: ModuleDump, products: Sequence[RepeatedProduct]) -> tuple[str, ...]:
+def _lines(known: ModuleDump, products: Sequence[RepeatedProduct], size: int) -> tuple[str, ...]:
     lines: dict[str, int] = defaultdict(int)
     for one in products:
         place = origins(known).place(one.row)
         lines["[no source line]" if place is None else str(place)] += one.flops
     ordered = sorted(lines.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(f"{line}: {flops_text(flops)}" for line, flops in ordered[:_MOST_LINES])
+    return tuple(
+        f"{line}: {flops_text(flops * (size - 1) // size)} of {flops_text(flops)} alike"
+        for line, flops in ordered[:_MOST_LINES]
+    )
 
 
 # ---- W003 ----------------------------------------------------------------------------------------
