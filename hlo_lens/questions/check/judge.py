@@ -19,6 +19,7 @@ from hlo_lens.questions.check.metric import (
     counted_findings,
 )
 from hlo_lens.questions.check.rules import rule_value, weakness
+from hlo_lens.questions.collectives.collective import axis_text
 from hlo_lens.questions.diff.memory import FREE, TOTAL, code_problem, memory_problem, shape_text
 from hlo_lens.questions.findings.changes import module_finding_changes
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
@@ -486,7 +487,7 @@ def _of_collectives(
     worse = [
         _part(
             row,
-            f"{row.count} {row.kind} {row.axis}",
+            f"{row.count} {row.kind} {axis_text(row.axis)}",
             row.delta_wire_bytes,
             ", ".join((row.change, *map(str, row.changes))),
             is_at_most=any(one.is_at_most for one in (row.base, row.head) if one is not None),
@@ -508,5 +509,5 @@ def _kinds(metric: Metric) -> frozenset[str]:
 
 def _fact(fact: Collective) -> Contributor:
     times = "x?" if fact.dynamic_count is None else f"x{fact.dynamic_count}"
-    what = f"{fact.kind} {fact.axis} {times}"
+    what = f"{fact.kind} {axis_text(fact.axis)} {times}"
     return _part(fact, what, fact.wire_bytes_per_run, is_at_most=fact.is_at_most)

@@ -16,6 +16,7 @@ Source: collective_op_group_mode.cc, as of August 2026.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -291,6 +292,18 @@ def _scaled(size: int | None, times: int | None) -> int | None:
     if size == 0 or times == 0:
         return 0
     return None if size is None or times is None else size * times
+
+
+_PART_OF_AXIS = re.compile(r"(\w+):\(\d+\)(\d+)")
+
+
+def axis_text(axis: str) -> str:
+    """Return mesh axes with XLA's name of a part of one, ``fsdp:(1)2``, in words.
+
+    >>> axis_text("fsdp:(1)2")
+    'groups of 2 along fsdp'
+    """
+    return _PART_OF_AXIS.sub(r"groups of \2 along \1", axis)
 
 
 def times_text(times: int | None, *, is_at_most: bool) -> str:

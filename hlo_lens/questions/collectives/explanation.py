@@ -25,6 +25,7 @@ from hlo_lens.questions.collectives.collective import (
     RING,
     Collective,
     Collectives,
+    axis_text,
     collectives,
     end_of,
     instruction_of,
@@ -88,7 +89,9 @@ class Why(Records[NeighbourRow]):
 
     def __str__(self) -> str:
         """The sentences, a line each, after name, kind and axes."""
-        head = f"{self.collective.name}: {self.collective.kind} over {self.collective.axis}"
+        head = (
+            f"{self.collective.name}: {self.collective.kind} over {axis_text(self.collective.axis)}"
+        )
         return "\n".join((head, *(f"  {sentence}" for sentence in self.sentences)))
 
 
@@ -278,7 +281,7 @@ def _causes(
     if not found:
         yield (
             f"{_UNDETERMINED}: before optimizations, the shardings known around {operation.name} "
-            f"need no {collective.kind} along {collective.axis}"
+            f"need no {collective.kind} along {axis_text(collective.axis)}"
         )
     for position, dimensions in itertools.groupby(operation.dimensions, lambda one: one.position):
         divided = [
@@ -383,7 +386,11 @@ def _meaning(instruction: HloInstruction, collective: Collective) -> Iterator[st
     if collective.performed_as == RING:
         yield "it is performed as a ring of permutes, beside a product that is computed in steps"
     devices = f"{collective.group_size or '?'} devices"
-    along = f"along {collective.axis} ({devices})" if collective.axis != "?" else f"among {devices}"
+    along = (
+        f"along {axis_text(collective.axis)} ({devices})"
+        if collective.axis != "?"
+        else f"among {devices}"
+    )
     dimension = _dimension(instruction)
     of = "" if dimension is None else f" of dimension {dimension}"
     if collective.kind == "all-gather":

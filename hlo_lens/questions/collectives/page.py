@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -16,6 +15,7 @@ from hlo_lens.questions.collectives.collective import (
     UNCOVERED,
     Collective,
     Collectives,
+    axis_text,
     collectives,
     known_sum,
     times_text,
@@ -295,18 +295,6 @@ def groups_table(known: ModuleDump, by: str = KIND_AND_AXIS, *, is_dynamic: bool
     return replace(_with_texts(table, groups.groups, texts), name=name, kept=(wire,))
 
 
-_PART_OF_AXIS = re.compile(r"(\w+):\(\d+\)(\d+)")
-
-
-def axis_text(axis: str) -> str:
-    """Return mesh axes with XLA's name of a part of one, ``fsdp:(1)2``, in words.
-
-    >>> axis_text("fsdp:(1)2")
-    'groups of 2 along fsdp'
-    """
-    return _PART_OF_AXIS.sub(r"groups of \2 along \1", axis)
-
-
 R = TypeVar("R")
 
 
@@ -548,4 +536,4 @@ def _line(group: CollectiveGroup, level: LoopLevel) -> str:
     count = format_count(group.static_count)
     each = f"{count} each trip, {group.times} in one run" if level.kind == "loop" else group.times
     where = f"  {group.where}" if group.where else ""
-    return f"{group.kind} {group.axis}  {each}, {wire} on the wire{where}"
+    return f"{group.kind} {axis_text(group.axis)}  {each}, {wire} on the wire{where}"

@@ -12,6 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from hlo_lens.questions.collectives.collective import axis_text
 from hlo_lens.questions.diff.causes import (
     Cause,
     Changes,
@@ -141,7 +142,7 @@ def _sent_parts(
     shifted = {} if program is None else program.shifted
     for row in () if collectives is None else collectives.changed:
         if row.delta_wire_bytes != 0:
-            name = f"{row.kind} over {row.axis}"
+            name = f"{row.kind} over {axis_text(row.axis)}"
             yield _Part("sent", line_of(row, shifted), "", name, row.delta_wire_bytes)
 
 

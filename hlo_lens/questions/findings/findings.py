@@ -305,7 +305,8 @@ def with_proofs(
         proven = one if proof is None else _proven(one, proof, whole(module))
         if proven is one or proven.saves != Saves() or one.saves != Saves():
             made.append(proven)
-        if proof is not None and proof.left is not None and one.code in root_codes():
+        is_fix = one.code in root_codes() and proven.changes
+        if is_fix and proof is not None and proof.left is not None:
             roots.append((proven, proof.left))
     for root, left in roots:
         for one in [one for one in made if {*root.axes} & {*one.axes}]:

@@ -20,6 +20,7 @@ from hlo_lens.program.value_flow import Value, value_flow
 from hlo_lens.questions.collectives.collective import (
     RING,
     WIRE,
+    axis_text,
     collectives,
     end_of,
     instruction_of,
@@ -466,8 +467,6 @@ def subject(collectives: Sequence[Collective]) -> str:
 
 def over(collective: Collective) -> str:
     """Return `` over data,model``, the axes of a collective; empty if they are not known."""
-    from hlo_lens.questions.collectives.page import axis_text
-
     return "" if collective.axis in ("?", "-") else f" over {axis_text(collective.axis)}"
 
 

@@ -476,7 +476,7 @@ def _obstacle(base: Base) -> str:
 
 
 def _left(dump: ModuleDump, row: Recompiled) -> dict[str, int] | None:
-    """Return what findings of a program with a fix save, by code; None if it fits without it."""
+    """Return the most that a finding saves with a fix, by code; None if it fits without the fix."""
     memory = memory_results(dump)
     if memory is None or memory.statement.fits is not False or row.dump is None:
         return None

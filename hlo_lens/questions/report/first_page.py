@@ -22,9 +22,9 @@ from hlo_lens.program.summary import (
     summary,
     target_text,
 )
-from hlo_lens.questions.collectives.collective import collectives
+from hlo_lens.questions.collectives.collective import axis_text, collectives
 from hlo_lens.questions.collectives.loop_levels import collectives_by
-from hlo_lens.questions.collectives.page import axis_text, collectives_text
+from hlo_lens.questions.collectives.page import collectives_text
 from hlo_lens.questions.dumps.groups import STEP
 from hlo_lens.questions.findings.finding import Severity, savings_text
 from hlo_lens.questions.findings.findings import module_findings

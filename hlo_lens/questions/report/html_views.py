@@ -20,10 +20,9 @@ from hlo_lens.hlo.columns import END, NAME, NOTHING
 from hlo_lens.program.instructions import entry_first, largest_instructions, users_of
 from hlo_lens.program.origins import origins, stack_texts
 from hlo_lens.program.summary import hlo_text
-from hlo_lens.questions.collectives.collective import collectives
+from hlo_lens.questions.collectives.collective import axis_text, collectives
 from hlo_lens.questions.collectives.loop_levels import collectives_by, loops, schedule_places
 from hlo_lens.questions.collectives.page import (
-    axis_text,
     collectives_notes,
     collectives_table,
     collectives_text,

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 import hlo_lens
-from hlo_lens.questions.findings.finding import Finding, Saves, SavingBasis, Severity
+from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, SavingBasis, Severity
 from hlo_lens.questions.findings.findings import all_findings, judged, with_proofs
 from hlo_lens.questions.findings.proofs import Proof
 from hlo_lens.questions.findings.rule import PARTS, DumpRule, ModuleRule, all_rules, find_rule
@@ -92,7 +92,10 @@ def test_negligible_savings_are_no_findings() -> None:
 def test_symptoms_that_fill_the_memory_stand_beside_their_cause_until_it_fits(
     limit: int | None, codes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    repeated = Finding(message="lost", fix="f", saves=Saves.up_to(flops=1), axes=("data",))
+    change = Remedy(kind="constraint", target="add a.py:1=P('data')")
+    repeated = Finding(
+        message="lost", fix="f", saves=Saves.up_to(flops=1), axes=("data",), changes=(change,)
+    )
     stacks = Finding(message="saved", fix="f", saves=Saves.up_to(4 * MIB), axes=("data",))
     rules = [
         ModuleRule("W001", lambda _: [repeated], is_root=True),
