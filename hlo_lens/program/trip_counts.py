@@ -93,9 +93,14 @@ class TripCount:
     @property
     def text(self) -> str:
         """The count, or its bound, as ``x4``, ``x<=4`` or ``x?``."""
-        if self.trip_count is None and self.trips_at_most is not None:
-            return f"x<={self.trips_at_most}"
-        return "x?" if self.trip_count is None else f"x{self.trip_count}"
+        return trips_text(self.trip_count, self.trips_at_most)
+
+
+def trips_text(count: int | None, most: int | None, show: Callable[[int], str] = str) -> str:
+    """Return a trip count, or its bound, as text: ``x4``, ``x<=4`` or ``x?``."""
+    if count is None:
+        return "x?" if most is None else f"x<={show(most)}"
+    return f"x{show(count)}"
 
 
 @dataclass(frozen=True, kw_only=True)

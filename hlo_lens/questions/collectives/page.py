@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hlo_lens.program.origins import INFERRED, is_inferred, marked
 from hlo_lens.program.pages import module_head, page_without_hlo, with_marks
 from hlo_lens.program.summary import cut_facts
+from hlo_lens.program.trip_counts import trips_text
 from hlo_lens.questions.collectives.collective import (
     COUNT,
     RING,
@@ -477,7 +478,8 @@ def loop_notes(levels: Loops) -> Iterator[str]:
         yield "no loops and no conditionals"
     for level in levels.levels:
         if level.kind == "loop" and level.reason:
-            yield f"{level.loop} {_trips(level)}: {level.reason}"
+            trips = trips_text(level.trip_count, level.trips_at_most, format_count)
+            yield f"{level.loop} {trips}: {level.reason}"
 
 
 def tree_lines(levels: Loops) -> Iterator[str]:
@@ -507,20 +509,13 @@ def _title(level: LoopLevel) -> str:
     if level.kind == "branch":
         at_most = "" if level.times is None else "<= "
         return f"{level.loop} branch {level.branch}, {at_most}{_times(level.times)}"
-    trips = _trips(level)
+    trips = trips_text(level.trip_count, level.trips_at_most, format_count)
     nested = level.depth > 1 and level.times not in (None, level.trip_count, level.trips_at_most)
     bound = "at most " * level.is_at_most
     total = f" ({bound}{_times(level.times)} in one run)" if nested else ""
     path = level.op_name and without_arguments(level.op_name)
     origin = " ".join(part for part in (path, marked(level.source, level.origin_basis)) if part)
     return f"{level.loop}  {trips}{total}  {origin}"
-
-
-def _trips(level: LoopLevel) -> str:
-    if level.trip_count is None:
-        most = level.trips_at_most
-        return "x?" if most is None else f"x<={format_count(most)}"
-    return f"x{format_count(level.trip_count)}"
 
 
 def _times(times: int | None) -> str:

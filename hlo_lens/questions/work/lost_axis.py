@@ -32,7 +32,7 @@ from hlo_lens.shapes.sharding import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloInstruction
@@ -141,19 +141,16 @@ class _AxisMarks(Marks):
 
     def _sizes(self, row: int, following: Callable[[Value], Iterable[Value]]) -> set[int | None]:
         """Return the sizes of dimensions of the values next to one."""
-        waiting, seen, sizes = deque([Value(row)]), {row}, set[int | None]()
-        while waiting and len(seen) < _NEXT:
-            for value in following(waiting.popleft()):
-                if value.row not in seen:
-                    seen.add(value.row)
-                    waiting.append(value)
-                    shape = self._module.instruction(value.row).shape
-                    leaves = () if shape is None or shape.is_tuple else shape.leaves()
-                    sizes.update(size for _, leaf in leaves for size in leaf.dimensions)
-        return sizes
+        shapes = (
+            self._module.instruction(value.row).shape
+            for value, _ in _nearest(Value(row), following, _NEXT)
+            if value.row != row
+        )
+        leaves = (leaf for one in shapes if one and not one.is_tuple for _, leaf in one.leaves())
+        return {size for leaf in leaves for size in leaf.dimensions}
 
 
-_NEXT = 8
+_NEXT = 16
 """Values on each side of an exchange that show what dimensions it joins and splits."""
 
 _GATHERS = ("all-gather", "all-to-all")
@@ -219,16 +216,9 @@ def _made_at(module: ModuleDump, row: int) -> SourceLocation | None:
     place = known.place(row)
     if not (hlo.instruction(row).op_name or "").endswith("/while"):
         return place
-    flow, waiting, seen = value_flow(hlo), deque([Value(row)]), {row}
-    while waiting and len(seen) < _NEAR:
-        for value in flow.sources(waiting.popleft()):
-            made = known.place(value.row)
-            if made not in (None, place):
-                return made
-            if value.row not in seen:
-                seen.add(value.row)
-                waiting.append(value)
-    return place
+    near = _nearest(Value(row), value_flow(hlo).sources, _NEAR)
+    made = (known.place(value.row) for value, _ in near)
+    return next((one for one in made if one not in (None, place)), place)
 
 
 def _shard_map_around(
@@ -351,16 +341,22 @@ def _distance(
     most: int,
     is_wanted: Callable[[int], bool],
 ) -> int:
-    """Return the number of values that are visited before a wanted one; `most` if none is."""
+    """Return the number of values that are seen before a wanted one; `most` if none is."""
+    near = _nearest(start, following, most)
+    return next((count for value, count in near if is_wanted(value.row)), most)
+
+
+def _nearest(
+    start: Value, following: Callable[[Value], Iterable[Value]], most: int
+) -> Iterator[tuple[Value, int]]:
+    """Yield a value and those after it, the nearest first, until `most` are seen; with how many."""
     waiting, seen = deque([start]), {start}
     while waiting and len(seen) < most:
         value = waiting.popleft()
-        if is_wanted(value.row):
-            return len(seen)
+        yield value, len(seen)
         fresh = [one for one in following(value) if one not in seen]
         seen.update(fresh)
         waiting += fresh
-    return most
 
 
 def _stated_axes(
