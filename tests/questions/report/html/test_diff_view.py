@@ -96,6 +96,7 @@ def test_texts_are_side_by_side_with_their_words_marked(drawn: Drawer) -> None:
     view = page.locator("#view-diff")
     assert view.get_by_label("search rows of Program").count() == 1
     view.locator(".side-by-side", has_text="changed").first.locator("summary").click()
+    view.locator(".texts mark").first.wait_for(state="attached")  # filled when it is opened
     marked = view.locator(".texts mark").all_inner_texts()
     assert {"2048", "4096"} <= set(marked)
 
