@@ -25,9 +25,8 @@ from hlo_lens.logs.messages import (
     source_of,
 )
 from hlo_lens.logs.out_of_memory import MemoryShortage, alike, group_of, read_failure, shortage_of
-from hlo_lens.logs.shardings import CodeError, parse_value
 from hlo_lens.render.result import Records, Unit, sum_of
-from hlo_lens.shapes.shape import parse_shape
+from hlo_lens.shapes.shape import element_type, parse_shape
 from hlo_lens.shapes.sharding import parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.log_words import FAILED_ALLOCATION
@@ -186,8 +185,7 @@ def _values(name: str, fields: Fields) -> dict[str, object]:
                 values[f"{side.lower()}_sharding"] = sharding
         case "unused_donation":
             types = tuple(match[1] or match[0] for match in _TYPE.finditer(fields.get("TYPES", "")))
-            donated = [_readable(parse_value, one) for one in types]
-            shapes = tuple(None if value is None else value.shape for value in donated)
+            shapes = tuple(_readable(_shape_of_type, one) for one in types)
             sizes = [None if shape is None else shape.size_bytes for shape in shapes]
             values |= {
                 "donated": types,
@@ -201,6 +199,14 @@ def _values(name: str, fields: Fields) -> dict[str, object]:
         case "large_arguments":
             values |= {"size_bytes": int(fields["SIZE"]), "limit_bytes": int(fields["LIMIT"])}
     return values
+
+
+def _shape_of_type(text: str) -> Shape:
+    """Return the shape of JAX's ``float32[8@x,4]`` or XLA's ``f32[8,4]{1,0}``."""
+    name, _, dims = text.partition("[")
+    name = name.partition("<")[0]
+    sizes = re.sub(r"@(?:\([^()]*\)|[\w.+]+)", "", dims.partition("]")[0])
+    return parse_shape(f"{element_type(name) or name}[{sizes}]")
 
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -244,7 +250,7 @@ def _readable(read: Callable[[str], T], text: str) -> T | None:
     """Return the value of a printed text; None if it is malformed."""
     try:
         return read(text)
-    except (CodeError, DumpSyntaxError):
+    except DumpSyntaxError:
         return None
 
 

@@ -90,9 +90,8 @@ class LogText:
     @property
     def passed_lines(self) -> int:
         """Lines that belong to no message, gap or dump."""
-        dumps = 0 if self.shardings is None else self.shardings.dump_lines
         gaps = sum(gap.lines for gap in self.gaps)
-        return max(0, self.lines - self.understood_lines - self.dump_lines - gaps - dumps)
+        return max(0, self.lines - self.understood_lines - self.dump_lines - gaps)
 
 
 def parse_log(
@@ -177,10 +176,7 @@ def _read(source: Source) -> LogText:
     )
     log.shardings = read_shardings(source, spans)
     if log.shardings is not None:
-        gaps += log.shardings.gaps
         spans += log.shardings.spans
-        if not (log.shardings.values or log.shardings.boxes):
-            log.shardings = None
     is_open = bool(source.added) and source.added[-1] == len(text) - 1  # no line end in the file
     log.lines = source.line_column(len(text))[0] - (text.endswith("\n") and not is_open)
     log.gaps = tuple(sorted(gaps, key=lambda gap: (gap.line, gap.column)))

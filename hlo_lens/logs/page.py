@@ -6,7 +6,7 @@ import enum
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import astuple, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hlo_lens.buffers.memory_usage import HumanSize
@@ -28,16 +28,7 @@ from hlo_lens.logs.out_of_memory import (
     missing_bytes,
     size_bounds,
 )
-from hlo_lens.logs.sharding_facts import (
-    DeviceShapes,
-    ShardingChange,
-    ShardingChanges,
-    ValueCells,
-    drawn_shardings,
-    logged_arrays,
-    sharding_trail,
-)
-from hlo_lens.logs.shardings import axes_of
+from hlo_lens.logs.shardings import drawn_shardings
 from hlo_lens.render.result import Cell, Column, Result, Row, Unit, columns_of
 from hlo_lens.render.table import Section, Table, filled, table_of
 from hlo_lens.text.names import shell_word
@@ -56,8 +47,7 @@ if TYPE_CHECKING:
         FailedAllocation,
         MemoryPart,
     )
-    from hlo_lens.logs.sharding_facts import DrawnShardings, LoggedArrays, ShardingTrail
-    from hlo_lens.logs.shardings import ShardingLog
+    from hlo_lens.logs.shardings import LoggedSharding, ShardingLog
 
 MEMORY, WARNINGS, SHARDINGS = "memory", "warnings", "shardings"
 """Parts of the report on a log."""
@@ -130,7 +120,19 @@ def log_object(log: LogText, dump: DumpFacts | None = None) -> Mapping[str, obje
             }
             for stats in log.stats
         ],
-        "shardings": None if log.shardings is None else _shardings_object(log.shardings),
+        "shardings": None
+        if log.shardings is None
+        else {
+            "drawings": drawn_shardings(log.shardings).objects(),
+            "values": [
+                {
+                    "line": one.line,
+                    **dict(zip((c.name for c in _VALUE_COLUMNS), _cells(one), strict=True)),
+                }
+                for one in log.shardings.values
+            ],
+            "code_calls": log.shardings.code_calls,
+        },
         "coverage": {
             "lines": log.lines,
             "understood_lines": log.understood_lines,
@@ -154,30 +156,6 @@ def _refusal_object(message: CompileOutOfMemory) -> Mapping[str, object]:
         ],
         "missing": _range(missing_bytes(message)),
         "groups": memory_shortage(message).objects(),
-    }
-
-
-def _shardings_object(log: ShardingLog) -> Mapping[str, object]:
-    trail, drawn = sharding_trail(log), drawn_shardings(log)
-    return {
-        "trail": trail.objects(),
-        "changes": ShardingChanges(trail.changes).objects(),
-        "device_shapes": DeviceShapes(trail.checks).objects(),
-        "drawings": [
-            {
-                **_object(drawing.drawing),
-                **row,
-                "agrees_with_lines": [value.line for value in drawing.agreeing],
-            }
-            for row, drawing in zip(drawn.objects(), drawn.drawings, strict=True)
-        ],
-        "arrays": logged_arrays(log).objects(),
-        "values": [
-            {"line": one.line, "label": one.label, "text": one.text, **_object(ValueCells.of(one))}
-            for one in log.values
-        ],
-        "python_objects": {"count": log.dumps, "lines": log.dump_lines},
-        "code_calls": log.code_calls,
     }
 
 
@@ -313,10 +291,6 @@ def _head(name: str, log: LogText) -> Section:
             f"{format_count(gaps)} in gaps, {format_count(log.passed_lines)} skipped{dumps}",
         ),
     ]
-    if log.shardings is not None and log.shardings.dumps:
-        count, lines = log.shardings.dumps, log.shardings.dump_lines
-        dumped = f"{plural(count, 'Python object')} dumped over {lines:,} lines, skipped"
-        facts.append(("objects", dumped))
     facts.append(("found", "; ".join(_contents(log)) or "nothing"))
     return Section(title=f"{name}: log", facts=tuple(facts), notes=gap_notes(log.gaps, True))
 
@@ -335,7 +309,7 @@ def _contents(log: LogText) -> Iterator[str]:
         (len(log.warnings), "compiler warning", "compiler warnings"),
         (len(log.stats), "print of a compiled program", "prints of compiled programs"),
         (len(log.buffers), "block of buffer statistics", "blocks of buffer statistics"),
-        (len(values), "sharding, mesh or type", "shardings, meshes and types"),
+        (len(values), "sharding or mesh", "shardings and meshes"),
         (len(boxes), "drawing", "drawings"),
     ):
         if count:
@@ -810,104 +784,54 @@ def _warning_notes(result: LoggedWarnings) -> Iterator[str]:
 
 
 def _sharding_section(name: str, log: ShardingLog) -> Section:
-    trail, drawn, arrays = sharding_trail(log), drawn_shardings(log), logged_arrays(log)
+    meshes = Counter(
+        (mesh, value.axis_types)
+        for value in (one.value for one in log.values)
+        if (mesh := value.mesh) is not None
+    )
+    facts = []
+    for (mesh, types), count in meshes.most_common():
+        axes = ", ".join(f"{axis}={size}" for axis, size in mesh.sizes.items())
+        of = f"{axes}{f' ({types})' if types else ''}, {plural(mesh.size, 'device')}"
+        facts.append(("mesh", f"{of}, {plural(count, 'time')}"))
+    drawn = drawn_shardings(log)
+    tables = []
+    if drawn.drawings:
+        agreed = sum(drawing.agrees_with is not None for drawing in drawn.drawings)
+        words = f"{agreed} of {len(drawn.drawings)} agree with a sharding of the log"
+        facts.append(("drawings", words))
+        is_named = all(drawing.spec is not None for drawing in drawn.drawings)
+        sharding = () if is_named else ("sharding",)
+        title = "Drawings: which devices hold which part"
+        shown = ("line", "boxes", "label", *sharding, "spec", "agrees_with", "sharding_text")
+        tables.append(Table.of(drawn, title=title, shown=shown))
+    if log.values:
+        columns = (*_columns(line="1-based line of the first"), _TIMES, *_VALUE_COLUMNS)
+        times = Counter(one.value for one in log.values)
+        firsts = {one.value: one for one in reversed(log.values)}
+        rows = [
+            (firsts[value].line, count, *_cells(firsts[value])) for value, count in times.items()
+        ]
+        title = "All shardings and meshes, equal ones together"
+        tables.append(table_of("logged-shardings", title, columns, rows))
     calls = log.code_calls
     return Section(
         title=f"{name}: shardings",
-        facts=tuple(_sharding_facts(log, trail, drawn, arrays)),
-        tables=tuple(_sharding_tables(log, trail, drawn, arrays)),
+        facts=tuple(facts),
+        tables=tuple(tables),
         notes=(f"{plural(calls, 'call')} in source code skipped",) if calls else (),
     )
 
 
-def _sharding_facts(
-    log: ShardingLog, trail: ShardingTrail, drawn: DrawnShardings, arrays: LoggedArrays
-) -> Iterator[tuple[str, str]]:
-    meshes: Counter[str] = Counter()
-    for mesh in (value.mesh for value in log.values if value.mesh is not None):
-        types = f" ({', '.join(mesh.axis_types)})" if mesh.axis_types else ""
-        devices = "abstract" if mesh.is_abstract else plural(mesh.mesh.size, "device")
-        meshes[f"{mesh.text}{types}, {devices}"] += 1
-    for words, count in meshes.most_common():
-        yield "mesh", f"{words}, {plural(count, 'time')}"
-    if trail.calls:
-        times = sum(call.times for call in trail.calls)
-        yield "trail", f"{plural(times, 'call')}, {len(trail.calls)} after folding repeats"
-    if trail.changes:
-        first = trail.changes[0]
-        said = [f"{first.said} (line {first.line})"]
-        said += [f"{change.then} (line {change.next_line})" for change in trail.changes]
-        is_alike = all(change.places_alike for change in trail.changes)
-        differs = "they place elements differently: data moves, or a callback contradicts another"
-        end = "all place every element alike" if is_alike else differs
-        yield "result", f"{', then '.join(said)}; {end}"
-        axes = _axes_of_size_one(trail.changes)
-        if is_alike and axes:
-            yield "why alike", f"axes of size 1 divide nothing: {', '.join(axes)}"
-    if trail.checks:
-        right = sum(check.agrees is True for check in trail.checks)
-        text = f"{right} of {len(trail.checks)} printed ones agree with the sharding"
-        yield "device shapes", text
-    if drawn.drawings:
-        agreed = sum(bool(drawing.agreeing) for drawing in drawn.drawings)
-        yield "drawings", f"{agreed} of {len(drawn.drawings)} agree with a sharding of the log"
-    both = [array.type_says for array in arrays.arrays if array.type_says is not None]
-    if both:
-        counts = ", ".join(f"{count} {words}" for words, count in Counter(both).most_common())
-        yield "arrays", f"{plural(len(both), 'array')} with type and sharding; the type: {counts}"
+_VALUE_COLUMNS = _columns(
+    kind="class of the value",
+    label="words before it on its line",
+    value="sharding or mesh",
+    sharding="in XLA's notation",
+)
 
 
-def _axes_of_size_one(changes: Sequence[ShardingChange]) -> list[str]:
-    """Return the axes of size 1 in the specs of some shardings."""
-    axes: dict[str, None] = {}
-    for value in (value for change in changes for value in change.values):
-        if value.mesh is None or value.spec is None:
-            continue
-        sizes = dict(zip(value.mesh.mesh.axis_names, value.mesh.mesh.axis_sizes, strict=True))
-        for entry in value.spec.entries:
-            axes.update(dict.fromkeys(axis for axis in axes_of(entry) if sizes.get(axis) == 1))
-    return list(axes)
-
-
-def _sharding_tables(
-    log: ShardingLog, trail: ShardingTrail, drawn: DrawnShardings, arrays: LoggedArrays
-) -> Iterator[Table]:
-    if trail.calls:
-        title = "Trail: values that each function received and returned"
-        cells = ("name", "value", "shape", "device_shape")
-        yield Table.of(trail, title=title, shown=("line", "times", "function", "direction", *cells))
-    if trail.changes:
-        yield Table.of(
-            ShardingChanges(trail.changes),
-            title="Changes of the printed sharding of the result",
-            shown=("line", "said", "next_line", "then", "next_by", "places_alike"),
-        )
-    if trail.checks:
-        title = "Shapes on one device, as printed and as computed from the sharding of the result"
-        yield Table.of(DeviceShapes(trail.checks), title=title)
-    if drawn.drawings:
-        is_named = all(drawing.spec is not None for drawing in drawn.drawings)
-        sharding = () if is_named else ("sharding",)
-        yield Table.of(
-            drawn,
-            title="Drawings: which devices hold which part",
-            shown=("line", "boxes", "label", *sharding, "spec", "agrees_with", "sharding_text"),
-        )
-    if arrays.arrays:
-        says = ("type_says",) if any(array.type_says for array in arrays.arrays) else ()
-        shown = ("line", "array", "type", "spec", "device_shape", *says)
-        yield Table.of(arrays, title="Arrays with their types and shardings", shown=shown)
-    columns = columns_of(ValueCells)
-    yield table_of(
-        "logged-shardings",
-        "All shardings, meshes and types, equal ones together",
-        (
-            *(*_columns(line="1-based line of the first"), _TIMES),
-            *(*_columns(label="words before the first"), *columns),
-        ),
-        [
-            (value.line, count, value.label or None, *astuple(ValueCells.of(value)))
-            for value, count in Counter(log.values).items()
-        ],
-        shown=("line", "times", *(column.name for column in columns)),
-    )
+def _cells(one: LoggedSharding) -> tuple[str | None, ...]:
+    sharding = one.value.sharding()
+    notation = None if sharding is None else sharding.text
+    return one.value.kind, one.label, one.value.words, notation

@@ -46,10 +46,10 @@ WARNINGS = (
     "byte size of input/output arguments (",
 )
 STATS = ("CompiledMemoryStats(", "'argument_size_in_bytes'", "'bytes accessed", '"bytes accessed')
-_SHARDING_CALLS = ("NamedSharding(", "PartitionSpec(", "ShapedArray(", "ShapeDtypeStruct(")
+_SHARDING_CALLS = ("NamedSharding(", "PartitionSpec(")
 SHARDINGS = (*_SHARDING_CALLS, "Mesh(", "OrderedDict(")
-SHARDINGS_NEARBY = (" => ", "{devices=[", "P(", "@")
-"""Words of lines with shardings that other lines have too; they count only near those above."""
+SHARDINGS_NEARBY = (" => ", "P(")
+"""Words of shardings that other texts have too; they count only in a text with those above."""
 
 BOXES = ("┌──",)
 """Left upper corner of a drawing."""

@@ -503,30 +503,22 @@ def _shardy(text: str, mesh: Mesh | None) -> HloSharding:
 
 def _jax(text: str, given: Mesh | None, rank: int) -> tuple[HloSharding, Mesh | None]:
     """Return the sharding that JAX prints, and its mesh."""
-    from hlo_lens.logs.shardings import CodeError, parse_value
+    from hlo_lens.logs.shardings import UNCONSTRAINED, parse_value
 
-    try:
-        value = parse_value(text)
-    except CodeError:
-        raise UsageError(
-            f"{text} is source code: names of variables have no value here; write it like "
-            f"{ACCEPTED}"
-        ) from None
-    if value is None or not (value.spec or value.hlo_sharding):
+    value = parse_value(text)
+    own, spec = value.mesh, value.spec
+    if spec is None:
         raise UsageError(f"not a sharding: {text}; write it like {ACCEPTED}")
-    own = None if value.mesh is None else value.mesh.mesh
     if own is not None and given is not None and own != given:
         raise UsageError(f"{text} has a mesh of its own, other than --mesh {given}")
-    mesh, spec = own or given, value.spec
-    if value.hlo_sharding is not None:
-        return value.hlo_sharding, mesh
-    if spec is None or not spec.is_constrained:
+    mesh = own or given
+    if UNCONSTRAINED in spec:
         raise UsageError(f"{text} leaves a dimension to XLA (UNCONSTRAINED)")
     if mesh is None:
         raise UsageError(f"{text} needs the axes of its mesh: add --mesh x=4,y=2")
-    if len(spec.entries) > rank:
-        raise UsageError(f"{text} has {len(spec.entries)} entries, the shape {rank} dimensions")
-    named = named_sharding(mesh, spec.entries, rank, spec.unreduced)
+    if len(spec) > rank:
+        raise UsageError(f"{text} has {len(spec)} entries, the shape {rank} dimensions")
+    named = named_sharding(mesh, spec, rank, value.unreduced)
     return HloSharding.from_named(named), mesh
 
 

@@ -392,7 +392,7 @@ def test_spelling_of_axes_alone_takes_the_given_mesh(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("NamedSharding(mesh, P('x'))", "is source code: names of variables have no value here"),
+        ("NamedSharding(mesh, P('x'))", "not a sharding"),
         ("P('q')", "no axis 'q' in mesh['x'=4,'y'=2]"),
         ("P('x', None, None)", "has 3 entries, the shape 2 dimensions"),
         ("P(UNCONSTRAINED)", "leaves a dimension to XLA"),
