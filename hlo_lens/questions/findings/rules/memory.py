@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.program.origins import origins, origins_of
@@ -22,7 +21,6 @@ from hlo_lens.text.units import format_bytes, listed, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.origins import Origin
     from hlo_lens.questions.memory.peak import LiveValue, PeakMemory
@@ -31,15 +29,11 @@ if TYPE_CHECKING:
 # ---- M011 ----------------------------------------------------------------------------------------
 
 
-_SHARE, _DOMINANT_LEAST_SHARE, _DOMINANT_TOO_LARGE_SHARE = 0.5, 0.25, 0.1
-"""Least share of the peak: of any value; of a known content; of either if the program does not
-fit."""
-
 _LEAST_BYTES = 1 << 20
-_DOMINANT_WARNING_BYTES, _NEEDLESS_BYTES = 1 << 30, 64 << 20
+_WARNING_BYTES, _NEEDLESS_BYTES = 1 << 30, 64 << 20
 """Least bytes of a warning, and of one about needless values."""
 
-_DOMINANT_MOST_VALUES, _DOMINANT_MOST_SHOWN = 64, 5
+_MOST_VALUES, _MOST_SHOWN = 64, 5
 """Limit on the values at the peak that are examined, largest first; most that are listed."""
 
 _NEEDLESS = (ContentKind.ONE_HOT, ContentKind.REPEATED)
@@ -57,21 +51,11 @@ _FIXES = {
     ContentKind.REPEATED: "divide the other operand into groups instead of repeating this one: "
     "q.reshape(batch, length, kv_heads, -1, depth), with one more letter in jnp.einsum",
 }
-_NO_CONTENT_FIX = (
-    "divide it with jax.lax.with_sharding_constraint where it is made, or make it in parts with "
-    "jax.lax.map"
-)
-_SAVED_FIX = (
-    "compute it again in the backward pass: jax.checkpoint around the function that makes it, with "
-    "flax nn.remat"
-)
 
-
-class _Kin(NamedTuple):
-    """Key of values with one finding."""
-
-    kind: ContentKind
-    dimensions: tuple[int, ...]
+_GROWTH = {
+    ContentKind.SCORES: " (batch x heads x queries x keys)",
+    ContentKind.LOGITS: " (the last is the vocabulary)",
+}
 
 
 @module_rule("M011", needs=PEAK)
@@ -108,99 +92,91 @@ def dominant_value(known: ModuleDump) -> Iterator[Finding]:
     if memory is None or peak is None or peak.total_bytes < _LEAST_BYTES:
         return
     is_too_large = memory.statement.fits is False
+    least_of_value, least_of_content = (0.1, 0.1) if is_too_large else (0.5, 0.25)
     known_contents = contents(known)
-    groups: dict[_Kin, list[tuple[LiveValue, Content]]] = defaultdict(list)
-    for one in peak.live[:_DOMINANT_MOST_VALUES]:
+    groups: dict[object, list[tuple[LiveValue, Content]]] = defaultdict(list)
+    for one in peak.live[:_MOST_VALUES]:
         if one.category != "temp" or not one.owned_bytes or one.shape.startswith("("):
             continue
         elements = Shape.parse(one.shape).element_count
         origin = peak.origin_of(one)
         content = known_contents and elements and known_contents.of_value(origin, elements)
         if content:
-            groups[_Kin(content.kind, content.dimensions)].append((one, content))
-        elif (
-            one.owned_bytes
-            > (_DOMINANT_TOO_LARGE_SHARE if is_too_large else _SHARE) * peak.total_bytes
-        ):
-            yield _value_finding(known, peak, one, is_too_large=is_too_large)
+            groups[content.kind, content.dimensions].append((one, content))
+        elif one.owned_bytes > least_of_value * peak.total_bytes:
+            is_grave = is_too_large or peak.total_bytes >= _WARNING_BYTES
+            yield _value_finding(known, peak, one, is_grave=is_grave)
     for found in groups.values():
         values = [value for value, _ in found]
-        least = _DOMINANT_TOO_LARGE_SHARE if is_too_large else _DOMINANT_LEAST_SHARE
-        if sum(one.owned_bytes for one in values) >= least * peak.total_bytes:
+        size = sum(one.owned_bytes for one in values)
+        if size >= least_of_content * peak.total_bytes:
             first = min((content for _, content in found), key=lambda one: str(one.place))
-            made = _content_finding(peak, values, first, is_too_large=is_too_large)
-            sizes = Shape.parse(values[0].shape).dimensions
-            yield replace(made, axes=undivided_axes(known, sizes))
+            is_needless = first.kind in _NEEDLESS
+            share, least = (0.25, _NEEDLESS_BYTES) if is_needless else (0.5, _WARNING_BYTES)
+            is_large = size >= least and size >= share * peak.total_bytes
+            yield _content_finding(known, peak, values, first, is_grave=is_large or is_too_large)
 
 
 def _content_finding(
-    peak: PeakMemory, values: Sequence[LiveValue], content: Content, *, is_too_large: bool
+    known: ModuleDump,
+    peak: PeakMemory,
+    values: Sequence[LiveValue],
+    content: Content,
+    *,
+    is_grave: bool,
 ) -> Finding:
-    size = sum(one.owned_bytes for one in values)
-    share, kind = size / peak.total_bytes, content.kind
-    is_needless = kind in _NEEDLESS
-    least = (
-        (_DOMINANT_LEAST_SHARE, _NEEDLESS_BYTES)
-        if is_needless
-        else (_SHARE, _DOMINANT_WARNING_BYTES)
-    )
-    is_large = share >= least[0] and size >= least[1]
+    size, kind = sum(one.owned_bytes for one in values), content.kind
+    copies = f", {content.copies} copies of each," if content.copies > 1 else ""
+    growth = _GROWTH.get(kind, "")
+    if kind is ContentKind.SCORES and content.dimensions[-2:-1] == content.dimensions[-1:]:
+        growth += ": they grow with the square of the sequence"
     return Finding(
         message=(
-            f"{_named(content)} {'hold' if kind.endswith('s') else 'holds'} "
-            f"{format_bytes(size)} in {plural(len(values), 'value')}, "
-            f"{share:.0%} of the memory at the peak"
+            f"{kind}{copies} {'hold' if kind.endswith('s') else 'holds'} {format_bytes(size)} "
+            f"in {plural(len(values), 'value')}, {size / peak.total_bytes:.0%} of the memory at "
+            "the peak"
         ),
         fix=_FIXES[kind],
         **at(content.place or peak.origin_of(values[0]).place),
         values=tuple(one.value for one in values),
         evidence=(
             f"{' x '.join(f'{one:,}' for one in content.dimensions)} elements on all devices"
-            f"{_growth(content)}",
-            listed([f"{one.value} {_shape(one)}" for one in values], _DOMINANT_MOST_SHOWN),
+            f"{growth}",
+            listed([f"{one.value} {_shape(one)}" for one in values], _MOST_SHOWN),
         ),
         saves=Saves.up_to(size),
-        severity=None if is_large or is_too_large else Severity.INFO,
+        severity=None if is_grave else Severity.INFO,
         has_cost=True,
+        axes=undivided_axes(known, Shape.parse(values[0].shape).dimensions),
     )
 
 
-def _named(content: Content) -> str:
-    copies = f", {content.copies} copies of each," if content.copies > 1 else ""
-    return f"{content.kind}{copies}"
-
-
-def _growth(content: Content) -> str:
-    """Return what the size of a content grows with."""
-    *_, queries, keys = (0, 0, *content.dimensions)
-    if content.kind is ContentKind.SCORES:
-        square = ": they grow with the square of the sequence" if queries == keys else ""
-        return f" (batch x heads x queries x keys){square}"
-    return " (the last is the vocabulary)" if content.kind is ContentKind.LOGITS else ""
-
-
 def _value_finding(
-    known: ModuleDump, peak: PeakMemory, one: LiveValue, *, is_too_large: bool
+    known: ModuleDump, peak: PeakMemory, one: LiveValue, *, is_grave: bool
 ) -> Finding:
     """Return the finding about one value whose content is not known."""
     origin, roles = peak.origin_of(one), memory_roles(known)
     role = None if roles is None else roles.of_live(one)
+    saved = (
+        "compute it again in the backward pass: jax.checkpoint around the function that makes it, "
+        "with flax nn.remat"
+    )
+    divided = (
+        "divide it with jax.lax.with_sharding_constraint where it is made, or make it in parts "
+        "with jax.lax.map"
+    )
+    notes = (("operation ", origin.op_name), ("role: ", role))
     return Finding(
         message=(
             f"{one.value} {_shape(one)} holds {format_bytes(one.owned_bytes)}, "
             f"{one.owned_bytes / peak.total_bytes:.0%} of the memory at the peak"
         ),
-        fix=_SAVED_FIX if role == SAVED else _NO_CONTENT_FIX,
+        fix=saved if role == SAVED else divided,
         **at(origin.place),
         values=(one.value,),
-        evidence=(
-            *([f"operation {origin.op_name}"] if origin.op_name else ()),
-            *([f"role: {role}"] if role else ()),
-        ),
+        evidence=tuple(f"{label}{text}" for label, text in notes if text),
         saves=Saves.up_to(one.owned_bytes),
-        severity=None
-        if is_too_large or peak.total_bytes >= _DOMINANT_WARNING_BYTES
-        else Severity.INFO,
+        severity=None if is_grave else Severity.INFO,
         has_cost=True,
     )
 
@@ -212,15 +188,8 @@ def _shape(value: LiveValue) -> str:
 # ---- M007 ----------------------------------------------------------------------------------------
 
 
-_RESIDUALS_LEAST_SHARE, _RESIDUALS_WARNING_SHARE, _RESIDUALS_TOO_LARGE_SHARE = 0.2, 0.5, 0.02
-"""Least share of the memory at the peak that the fix saves; least of a warning; least of both where
-the program does not fit."""
-
 _RESIDUALS_MOST_VALUES = 200
 """Limit on the values at the peak that are examined, largest first."""
-
-_RESIDUALS_MOST_SHOWN = 5
-_BODY = "/while/body"
 
 
 class _Stack(NamedTuple):
@@ -258,76 +227,62 @@ def saved_residuals(known: ModuleDump) -> Iterator[Finding]:
         the input of each layer and without one iteration, are half of the memory at the peak or
         more; else an info.
     """
-    memory = memory_results(known)
+    memory, roles = memory_results(known), memory_roles(known)
     peak = None if memory is None else memory.peak
-    if peak is None or BACKWARD not in hlo_text(known).columns.source.text:
+    if peak is None or roles is None or BACKWARD not in hlo_text(known).columns.source.text:
         return
     is_too_large = memory is not None and memory.statement.fits is False
-    loops: dict[str, list[_Stack]] = {}
+    least, grave = (0.02, 0.02) if is_too_large else (0.2, 0.5)
+    loops: dict[str, list[_Stack]] = defaultdict(list)
     for value in peak.live[:_RESIDUALS_MOST_VALUES]:
-        if value.category == "temp":
-            origin = peak.origin_of(value)
-            loop = _loop_of(origin.op_name)
-            shape = Shape.parse(value.shape) if loop and not value.shape.startswith("(") else None
-            if loop and shape is not None and len(shape.dimensions) > 1:
-                loops.setdefault(loop, []).append(_Stack(value, shape, origin))
-    for loop, stacks in loops.items():
-        yield from _finding(known, loop, stacks, peak.total_bytes, is_too_large)
-
-
-def _loop_of(op_name: str | None) -> str | None:
-    """Return the path of the loop around an operation of the forward pass."""
-    if op_name is None or BACKWARD in op_name or "jvp(" not in op_name:
-        return None
-    head, body, _ = op_name.partition(_BODY)
-    return head if body else None
-
-
-def _finding(
-    known: ModuleDump, loop: str, found: Sequence[_Stack], peak_bytes: int, is_too_large: bool
-) -> Iterator[Finding]:
-    trips, carried, row = _loop(known, loop, {one.shape.dimensions[0] for one in found})
-    roles = memory_roles(known)
-    stacks = [
-        one
-        for one in found
-        if one.shape.dimensions[0] == trips
-        and roles is not None
-        and roles.of_live(one.value) == SAVED
-    ]
-    size = sum(one.value.owned_bytes for one in stacks)
-    inputs = [one.value.owned_bytes for one in stacks if one.shape.dimensions[1:] in carried]
-    freed = (size - max(inputs, default=0)) * (trips - 1) // trips
-    least = _RESIDUALS_TOO_LARGE_SHARE if is_too_large else _RESIDUALS_LEAST_SHARE
-    if row is None or freed < least * peak_bytes:
-        return
-    is_grave = is_too_large or freed >= _RESIDUALS_WARNING_SHARE * peak_bytes
-    yield Finding(
-        message=(
-            f"{plural(len(stacks), 'stack')} {'is' if len(stacks) == 1 else 'are'} saved for the "
-            f"backward pass of a loop of {trips} iterations: {format_bytes(size)} of the "
-            f"{format_bytes(peak_bytes)} at the peak; computed again, they cost up to a third more "
-            "work"
-        ),
-        fix="wrap the body of the scan in jax.checkpoint(block, prevent_cse=False), with flax "
-        "nn.remat(Block, prevent_cse=False)",
-        **at(origins(known).place(row)),
-        values=tuple(one.value.value for one in stacks),
-        evidence=tuple(_by_line(stacks)),
-        saves=Saves.up_to(size - max(inputs, default=0)),  # the inputs of iterations stay
-        severity=None if is_grave else Severity.INFO,
-        has_cost=True,
-        axes=undivided_axes(known, stacks[0].shape.dimensions),
-    )
+        origin = peak.origin_of(value)
+        loop, body, _ = (origin.op_name or "").partition("/while/body")
+        is_forward = "jvp(" in (origin.op_name or "") and BACKWARD not in (origin.op_name or "")
+        if value.category == "temp" and body and is_forward and not value.shape.startswith("("):
+            shape = Shape.parse(value.shape)
+            if loop and len(shape.dimensions) > 1 and roles.of_live(value) == SAVED:
+                loops[loop].append(_Stack(value, shape, origin))
+    for path, found in loops.items():
+        loop_row = _forward_loop(known, path, {one.shape.dimensions[0] for one in found})
+        if loop_row is None:
+            continue
+        trips, row = loop_row
+        whole = hlo_text(known).instruction(row).shape
+        parts = () if whole is None else whole.tuple_shapes
+        carried = {one.dimensions for one in parts if one.element_type != "pred"}
+        stacks = [one for one in found if one.shape.dimensions[0] == trips]
+        size = sum(one.value.owned_bytes for one in stacks)
+        inputs = [one.value.owned_bytes for one in stacks if one.shape.dimensions[1:] in carried]
+        saved = size - max(inputs, default=0)  # the inputs of iterations stay
+        share = saved * (trips - 1) // trips / peak.total_bytes
+        if not stacks or share < least:
+            continue
+        yield Finding(
+            message=(
+                f"{plural(len(stacks), 'stack')} {'is' if len(stacks) == 1 else 'are'} saved for "
+                f"the backward pass of a loop of {trips} iterations: {format_bytes(size)} of the "
+                f"{format_bytes(peak.total_bytes)} at the peak; computed again, they cost up to a "
+                "third more work"
+            ),
+            fix="wrap the body of the scan in jax.checkpoint(block, prevent_cse=False), with flax "
+            "nn.remat(Block, prevent_cse=False)",
+            **at(origins(known).place(row)),
+            values=tuple(one.value.value for one in stacks),
+            evidence=tuple(_by_line(stacks)),
+            saves=Saves.up_to(saved),
+            severity=None if share >= grave else Severity.INFO,
+            has_cost=True,
+            axes=undivided_axes(known, stacks[0].shape.dimensions),
+        )
 
 
 def _by_line(stacks: Sequence[_Stack]) -> Iterator[str]:
     """Yield the lines that most of the saved bytes come from."""
-    lines: dict[str, list[_Stack]] = {}
+    lines: dict[str, list[_Stack]] = defaultdict(list)
     for one in stacks:
-        lines.setdefault(one.origin.source or str(one.origin.op_name), []).append(one)
+        lines[one.origin.source or str(one.origin.op_name)].append(one)
     sizes = {line: sum(one.value.owned_bytes for one in its) for line, its in lines.items()}
-    for line in sorted(lines, key=lambda line: -sizes[line])[:_RESIDUALS_MOST_SHOWN]:
+    for line in sorted(lines, key=lambda line: -sizes[line])[:_MOST_SHOWN]:
         first = lines[line][0]
         yield (
             f"{line}: {format_bytes(sizes[line])} in {plural(len(lines[line]), 'stack')}, "
@@ -335,31 +290,17 @@ def _by_line(stacks: Sequence[_Stack]) -> Iterator[str]:
         )
 
 
-def _loop(
-    known: ModuleDump, path: str, counts: set[int | None]
-) -> tuple[int, set[tuple[int | None, ...]], int | None]:
-    """Return trip count, dimensions of what is carried, and row of the loop of a path."""
-    module = hlo_text(known)
+def _forward_loop(known: ModuleDump, path: str, counts: set[int | None]) -> tuple[int, int] | None:
+    """Return trip count and row of the loop of a path that has one of some trip counts."""
     for row in instruction_table(known).rows_of({"while"}):
-        loop = module.instruction(row)
-        op_name = origins(known).places.op_name(row) or origins(known).of_row(row).op_name
-        trips = call_counts(known).trip_count(loop)
-        if op_name is None or not op_name.startswith(f"{path}/while") or trips is None:
-            continue
-        if loop.shape is None or BACKWARD in op_name or trips not in counts:
-            continue
-        parts = loop.shape.tuple_shapes
-        carried = {one.dimensions for one in parts if one.element_type != "pred"}
-        return trips, carried, row
-    return 1, set(), None
+        op_name = origins(known).places.op_name(row) or origins(known).of_row(row).op_name or ""
+        trips = call_counts(known).trip_count(hlo_text(known).instruction(row))
+        if op_name.startswith(f"{path}/while") and BACKWARD not in op_name and trips in counts:
+            return None if trips is None else (trips, row)
+    return None
 
 
 # ---- M009 ----------------------------------------------------------------------------------------
-
-
-_TARGET = "annotate_device_placement"
-_HOST = "pinned_host"
-_OFFLOAD_MOST_SHOWN = 5
 
 
 @module_rule("M009", needs=MEMORY)
@@ -386,21 +327,19 @@ def lost_offload(known: ModuleDump) -> Iterator[Finding]:
         The program was compiled for CPU, whose device memory is the host's: this rule does not look
         at CPU dumps.
     """
-    memory = memory_results(known)
-    if (
-        memory is None
-        or backend_of_dump(known) in (None, "cpu")
-        or any(memory.statement.host_bytes)
-    ):
+    memory, before = memory_results(known), known.before
+    is_on_cpu = backend_of_dump(known) in (None, "cpu")
+    if memory is None or is_on_cpu or any(memory.statement.host_bytes) or before is None:
         return
-    before = known.before
-    if before is None or _TARGET not in before.columns.source.text:
-        return
-    asked = list(_asked(before))
+    asked = [
+        instruction
+        for row in before.columns.rows_with_attribute_text("annotate_device_placement")
+        if "pinned_host"
+        in ((instruction := before.instruction(row)).attribute("frontend_attributes") or "")
+    ]
     if not asked:
         return
     size = sum(one.shape.size_bytes or 0 for one in asked if one.shape is not None)
-    places = [origins_of(before).places.innermost(one.row) for one in asked]
     yield Finding(
         message=(
             f"{plural(len(asked), 'value')} placed in host memory before optimizations, none in "
@@ -408,33 +347,21 @@ def lost_offload(known: ModuleDump) -> Iterator[Finding]:
         ),
         fix="offload by name, with save_and_offload_only_these_names and checkpoint_name, or by "
         "shardings of memory kind pinned_host for arguments and results",
-        **at(places[0]),
+        **at(origins_of(before).places.innermost(asked[0].row)),
         values=tuple(one.name for one in asked),
         evidence=(
-            f"before optimizations: {listed([one.name for one in asked], _OFFLOAD_MOST_SHOWN)}, "
+            f"before optimizations: {listed([one.name for one in asked], _MOST_SHOWN)}, "
             f"{format_bytes(size)} of all devices",
             "host memory of the compiled program: 0B",
         ),
-        saves=Saves(),
         severity=Severity.WARNING,
     )
 
 
-def _asked(module: HloModule) -> Iterator[HloInstruction]:
-    """Yield the instructions that place a value in the memory of the host."""
-    for row, opcode in enumerate(module.opcodes):
-        if opcode != "custom-call":
-            continue
-        instruction = module.instruction(row)
-        if _TARGET not in (instruction.attribute("custom_call_target") or ""):
-            continue
-        if _HOST in (instruction.attribute("frontend_attributes") or ""):
-            yield instruction
-
-
 # ---- M008 ----------------------------------------------------------------------------------------
 
-_CONSTANT_MOST_SHOWN = 10
+
+_MOST_CONSTANTS = 10
 
 
 @module_rule("M008")
@@ -460,12 +387,15 @@ def large_constant(known: ModuleDump) -> Iterator[Finding]:
     """
     table = instruction_table(known)
     sizes = [(table.result_bytes(row) or 0, row) for row in table.rows_of({"constant"})]
-    large = sorted((one for one in sizes if one[0] > _LEAST_BYTES), reverse=True)[
-        :_CONSTANT_MOST_SHOWN
-    ]
+    large = sorted((one for one in sizes if one[0] > _LEAST_BYTES), reverse=True)
     before = known.before if large else None
-    written = set() if before is None else _constant_shapes(before)
-    for size, row in large:
+    rows = () if before is None else range(len(before.opcodes))
+    written = {
+        before.instruction(row).shape_text.partition("{")[0]
+        for row in rows
+        if before is not None and before.opcodes[row] == "constant"
+    }
+    for size, row in large[:_MOST_CONSTANTS]:
         instruction = hlo_text(known).instruction(row)
         shape = instruction.shape_text.partition("{")[0]
         is_folded = before is not None and shape not in written
@@ -482,22 +412,7 @@ def large_constant(known: ModuleDump) -> Iterator[Finding]:
         )
 
 
-def _constant_shapes(module: HloModule) -> set[str]:
-    """Return the shapes of the constants of a text."""
-    return {
-        module.instruction(row).shape_text.partition("{")[0]
-        for row, opcode in enumerate(module.opcodes)
-        if opcode == "constant"
-    }
-
-
 # ---- M012 ----------------------------------------------------------------------------------------
-
-
-_HEAP_LEAST_SHARE = 0.1
-_HEAP_WARNING_BYTES, _HEAP_WARNING_SHARE = 64 << 20, 0.25
-_ROOMY = 0.8
-"""Share of the memory of a device up to which a program fits with room."""
 
 
 @module_rule("M012", needs=PEAK)
@@ -528,17 +443,13 @@ def fragmented_heap(known: ModuleDump) -> Iterator[Finding]:
     if memory is None or peak is None:
         return
     statement = memory.statement
-    if not statement.is_exact and statement.source != "estimate":
-        return  # a libtpu that counts fragmentation twice
-    lost = next(
-        (one.fragmentation_bytes for one in statement.spaces if one.color == peak.color), None
-    )
-    total = statement.total_bytes
-    limit = statement.limit_bytes
-    if limit is not None and total <= _ROOMY * limit:
-        return
-    least = max(_HEAP_WARNING_BYTES, int(_HEAP_WARNING_SHARE * total))
-    if lost is None or lost < max(_LEAST_BYTES, _HEAP_LEAST_SHARE * total):
+    total, limit = statement.total_bytes, statement.limit_bytes
+    is_roomy = limit is not None and total <= 0.8 * limit
+    if is_roomy or (not statement.is_exact and statement.source != "estimate"):
+        return  # or a libtpu that counts fragmentation twice
+    spaces = (one for one in statement.spaces if one.color == peak.color)
+    lost = next((one.fragmentation_bytes for one in spaces), None)
+    if lost is None or lost < max(_LEAST_BYTES, 0.1 * total):
         return
     free = memory_amount(statement, "fragmentation", lost).text(format_bytes)
     yield Finding(
@@ -551,5 +462,5 @@ def fragmented_heap(known: ModuleDump) -> Iterator[Finding]:
         **at(peak.instruction_origin.place),
         values=() if peak.instruction is None else (peak.instruction,),
         saves=Saves.up_to(lost),
-        severity=None if lost >= least else Severity.INFO,
+        severity=None if lost >= max(64 << 20, 0.25 * total) else Severity.INFO,
     )
