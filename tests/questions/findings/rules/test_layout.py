@@ -96,61 +96,6 @@ def test_products_that_fill_the_unit_have_no_finding(
     assert found_in(tmp_path, *sizes) == ()
 
 
-GPU = """HloModule m, is_scheduled=true
-
-ENTRY main {
-  x = bf16[4096,1024]{1,0} parameter(0)
-  w = bf16[1024,1001]{1,0} parameter(1)
-  ROOT y = bf16[4096,1001]{1,0} dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, \
-backend_config={"operation_queue_id":"0"}
-}
-"""
-
-GEMM = """HloModule m, is_scheduled=true
-
-padded {
-  p = bf16[1024,1001]{1,0} parameter(0)
-  zero = bf16[] constant(0)
-  ROOT a = bf16[1024,1008]{1,0} pad(p, zero), padding=0_0x0_7
-}
-
-ENTRY main {
-  x = bf16[4096,1024]{1,0} parameter(0)
-  w = bf16[1024,1001]{1,0} parameter(1)
-  f = bf16[1024,1008]{1,0} fusion(w), kind=kLoop, calls=padded
-  ROOT y = (bf16[4096,1008]{1,0}, s8[8]{0}) custom-call(x, f), \
-custom_call_target="__cublas$lt$matmul", backend_config={"operation_queue_id":"0",\
-"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],\
-"rhs_contracting_dimensions":["0"],"lhs_batch_dimensions":[],"rhs_batch_dimensions":[]}}}
-}
-"""
-
-
-@pytest.mark.parametrize("text", [GPU, GEMM])
-def test_dimensions_that_tensor_cores_do_not_want_are_an_info(text: str) -> None:
-    (found,) = findings_of(text, "L002")
-    assert "columns of 1001, no multiple of 8" in found.message
-    assert found.severity is Severity.INFO
-    assert found.evidence[0] == "y: [4096, 1024] x [1024, 1001]"
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("1001", "1008"),
-        ("bf16", "f32"),
-        ("4096", "1"),
-        ('"operation_queue_id":"0"', '"outer_dimension_partitions":["2"]'),
-    ],
-)
-def test_other_products_have_no_finding(old: str, new: str) -> None:
-    assert findings_of(GPU.replace(old, new), "L002") == ()
-
-
-def test_a_matrix_product_that_is_not_padded_has_no_finding() -> None:
-    assert findings_of(GEMM.replace("1001", "1008").replace("0_7", "0_0"), "L002") == ()
-
-
 # ---- M004: padding of values at the peak ---------------------------------------------------------
 
 
