@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from hlo_lens.questions.findings.values import bound_text, by_line, finding_of, 
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.collectives.collective import Collective
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
 
 
 # ---- C001 ----------------------------------------------------------------------------------------
-
-
-_LEAST_SHARE = 0.05
-"""Least share of the bytes of one run that a line leaves uncovered."""
 
 
 @module_rule("C001")
@@ -61,15 +58,13 @@ def exposed_collective(known: ModuleDump) -> Iterator[Finding]:
     total = found.known_wire_bytes
     if backend_of_dump(known) == "cpu" or not found.is_scheduled or not total.most:
         return
-    whole = "all bytes sent"
+    whole = "the most that is sent" if total.is_at_most else "all bytes sent"
     if found.wire_bytes_per_device is None:
         whole = "the bytes sent that are known"
-    elif total.is_at_most:
-        whole = "the most that is sent"
     exposed = (one for one in found.collectives if one.loop_path and one.is_exposed)
     for group in by_line(exposed):
         uncovered = known_sum(group, UNCOVERED)
-        if uncovered.most < _LEAST_SHARE * total.most:
+        if uncovered.most < 0.05 * total.most:
             continue
         one = finding_of(
             group,
@@ -88,14 +83,8 @@ def exposed_collective(known: ModuleDump) -> Iterator[Finding]:
 TINY_BYTES = 16 * 1024
 """Largest tiny payload: on H100, XLA's tables give it the time of 1 KiB."""
 
-MANY_RUNS = 32
-"""Fewest runs in one run of the program that are many."""
-
-_LARGE_SHARE = 0.1
-"""Share of all bytes sent that is worth a warning."""
-
-MANY_IN_A_ROW = 16
-"""Fewest collectives of one line, outside of loops, that are many."""
+MANY_RUNS, MANY_IN_A_ROW = 32, 16
+"""Fewest runs in a loop, and fewest collectives of one line outside of loops, that are many."""
 
 _SCALAR = 64
 """Most bytes of a few scalars, of which one collective could carry all."""
@@ -127,39 +116,34 @@ def tiny_collective(known: ModuleDump) -> Iterator[Finding]:
         loop is short. Fewer than 128 runs, and dumps of a CPU, are an info, unless they are a chain
         of scalars outside of loops, or send a tenth of all bytes.
     """
-    is_quick = backend_of_dump(known) == "cpu"
-    tiny = [one for one in collectives(known).collectives if _is_tiny(one)]
-    in_loops = [one for one in tiny if one.loop_path]
-    others = [one for one in tiny if not one.loop_path]
-    for found, least in (
-        *((group, MANY_RUNS) for group in by_line(in_loops)),
-        *((group, MANY_IN_A_ROW) for group in by_line(others)),
-    ):
+    is_quick, known_bytes = backend_of_dump(known) == "cpu", collectives(known).known_wire_bytes
+    tiny = [
+        one
+        for one in collectives(known).collectives
+        if not one.moves_nothing
+        and not one.is_host_transfer
+        and one.payload_bytes is not None
+        and one.payload_bytes <= TINY_BYTES
+    ]
+    groups = [*by_line(one for one in tiny if one.loop_path)]
+    groups += by_line(one for one in tiny if not one.loop_path)
+    for found in groups:
+        in_loop = bool(found[0].loop_path)
         runs = sum(one.dynamic_count or 0 for one in found)
-        if runs < least:
+        if runs < (MANY_RUNS if in_loop else MANY_IN_A_ROW):
             continue
         most = max(one.payload_bytes or 0 for one in found)
-        wire = known_sum(found, WIRE).most
-        is_chain = most <= _SCALAR and not found[0].loop_path
-        is_much = wire >= max(LEAST_BYTES, _LARGE_SHARE * collectives(known).known_wire_bytes.most)
-        is_long = not is_quick and runs >= WARNING_RUNS
-        how = f"{runs:,} runs in a loop" if found[0].loop_path else "one after another"
+        is_chain = most <= _SCALAR and not in_loop
+        is_much = known_sum(found, WIRE).most >= max(LEAST_BYTES, 0.1 * known_bytes.most)
+        is_grave = is_chain or is_much or (not is_quick and runs >= WARNING_RUNS)
+        how = f"{runs:,} runs in a loop" if in_loop else "one after another"
         yield finding_of(
             found,
             f"{subject(found)} of at most {format_bytes(most)}, {how}",
             "reduce once after the loop, or several arrays with one lax.psum",
             saves=Saves(),
-            severity=Severity.WARNING if is_long or is_chain or is_much else Severity.INFO,
+            severity=Severity.WARNING if is_grave else Severity.INFO,
         )
-
-
-def _is_tiny(one: Collective) -> bool:
-    return (
-        not one.moves_nothing
-        and not one.is_host_transfer
-        and one.payload_bytes is not None
-        and one.payload_bytes <= TINY_BYTES
-    )
 
 
 # ---- C006 ----------------------------------------------------------------------------------------
@@ -198,8 +182,8 @@ def group_of_one(known: ModuleDump) -> Iterator[Finding]:
 # ---- C008 ----------------------------------------------------------------------------------------
 
 
-_MUCH, _LEAST_BYTES = 2, 1 << 20
-"""How many times the bytes of another axis one sends, and least bytes, for a warning."""
+_LEAST_BYTES = 1 << 20
+"""Least bytes that an axis sends between hosts for a warning."""
 
 _GPU_CONFIG = "gpu_target_config.pbtxt"
 
@@ -233,13 +217,16 @@ def collective_between_slices(known: ModuleDump) -> Iterator[Finding]:
         one, which stays inside of hosts, sends at most half as much. --prove cannot apply it: the
         order of devices is not part of the program.
     """
+    slices = [mesh.slices for mesh in collectives(known).meshes]
+    is_assumed = any(one is not None and one.is_assumed for one in slices)
     crossing = (one for one in collectives(known).collectives if one.crosses_slices)
     for found in by_line(crossing):
         in_loop = any(one.loop_path for one in found)
+        order = ", if devices are numbered in order" * (is_assumed and bool(found[0].axes))
         yield finding_of(
             found,
-            f"{_subject(found)} between slices{_condition(known, found)}: {_sent(found)} of one "
-            "run on the data center network",
+            f"{_subject(found)} between slices{order}: {_sent(found)} of one run on the data "
+            "center network",
             "let only the data axis cross slices (mesh_utils.create_hybrid_device_mesh)",
             saves=Saves(),
             severity=Severity.WARNING if in_loop else Severity.INFO,
@@ -248,80 +235,53 @@ def collective_between_slices(known: ModuleDump) -> Iterator[Finding]:
         yield from _between_hosts(known)
 
 
-def _condition(known: ModuleDump, found: Sequence[Collective]) -> str:
-    """Return what the axis of transfers between slices depends on; empty for nothing."""
-    slices = (mesh.slices for mesh in collectives(known).meshes)
-    is_assumed = any(one is not None and one.is_assumed for one in slices)
-    return ", if devices are numbered in order" if is_assumed and found[0].axes else ""
-
-
 def _between_hosts(known: ModuleDump) -> Iterator[Finding]:
-    """Yield a finding for each line with transfers between hosts, as far as these are known."""
+    """Yield a finding for each axis with transfers between hosts, as far as these are known."""
     joined = joined_gpus(known.setting(_GPU_CONFIG))
     if num_devices(known) <= joined:
         return
     assignment = device_assignment(known)
-    listed = assignment or (range(num_devices(known)),)
-    hosts = [number // joined for replica in listed for number in replica]
+    replicas = assignment or (range(num_devices(known)),)
+    hosts = [number // joined for replica in replicas for number in replica]
     order = ", numbered in order" if assignment is None else ""
-    crossing: dict[str, list[Collective]] = {}
-    inside: dict[str, list[Collective]] = {}
+    crossing: dict[str, list[Collective]] = defaultdict(list)
+    inside: dict[str, list[Collective]] = defaultdict(list)
     for one in collectives(known).collectives:
         if one.groups and not one.moves_nothing:
-            by_axis = crossing if _crosses(one, hosts) else inside
-            by_axis.setdefault(one.axis, []).append(one)
-    others = {axis: _wire(found) for axis, found in inside.items() if axis not in crossing}
-    for found in crossing.values():
+            groups = one.source_target_pairs or one.groups
+            used = ({hosts[device] for device in group if device < len(hosts)} for group in groups)
+            (crossing if any(len(one) > 1 for one in used) else inside)[one.axis].append(one)
+    sent = {axis: run_sum(found, WIRE) for axis, found in (inside | crossing).items()}
+    for axis, found in crossing.items():
         largest = max(found, key=lambda one: one.wire_bytes_per_run or 0)
-        rest = [one for one in found if one is not largest]
-        better = _better(found, others, joined)
+        group = [largest, *(one for one in found if one is not largest)]
+        wire, size = sent[axis], found[0].group_size
+        is_much = wire is not None and wire.most >= _LEAST_BYTES and (size or joined + 1) <= joined
+        # axes that could cross hosts instead: they send much less
+        better = {
+            other: less.most
+            for other, less in sent.items()
+            if is_much and other not in crossing and other.isidentifier() and less and wire
+            if 0 < 2 * less.most <= wire.most
+        }
         made = finding_of(
-            [largest, *rest],
-            f"{_subject([largest, *rest])} between hosts (taken to have {joined} GPUs each"
-            f"{order}): {_sent(found)} of one run on the network",
+            group,
+            f"{_subject(group)} between hosts (taken to have {joined} GPUs each{order}): "
+            f"{_sent(group)} of one run on the network",
             "let only the data axis cross hosts (mesh_utils.create_hybrid_device_mesh)",
             saves=Saves(),
-            severity=Severity.INFO if better is None else Severity.WARNING,
+            severity=Severity.WARNING if better else Severity.INFO,
         )
-        if better is not None:
-            sent = format_bytes(others[better] or 0)
-            note = f"{better}, which stays inside of hosts, sends {sent}"
+        for other in sorted(better, key=lambda name: better[name])[:1]:
+            note = f"{other}, which stays inside of hosts, sends {format_bytes(better[other])}"
             made = replace(made, evidence=(*made.evidence, note))
         yield made
 
 
-def _better(
-    found: Sequence[Collective], others: Mapping[str, int | None], joined: int
-) -> str | None:
-    """Return the axis that should cross hosts instead: it sends much less; None without one."""
-    sent, size = _wire(found), found[0].group_size
-    if sent is None or sent < _LEAST_BYTES or size is None or size > joined:
-        return None
-    less = {axis: wire for axis, wire in others.items() if wire and wire * _MUCH <= sent}
-    single = (axis for axis in less if axis.isidentifier())
-    return min(single, key=lambda axis: less[axis], default=None)
-
-
-def _crosses(collective: Collective, hosts: Sequence[int]) -> bool:
-    """Return whether devices of a group are on several hosts; False if not known."""
-    groups = collective.source_target_pairs or collective.groups or ()
-    return any(
-        len({hosts[device] for device in group if device < len(hosts)}) > 1 for group in groups
-    )
-
-
-def _wire(collectives: Iterable[Collective]) -> int | None:
-    """Return the bytes that each device sends in one run; None if not known."""
-    wire = run_sum(collectives, WIRE)
-    return None if wire is None else wire.most
-
-
 def _subject(found: Sequence[Collective]) -> str:
-    """Return number, kind and axis of collectives."""
-    first = found[0]
     kinds = {one.performed_as or one.kind for one in found}
-    axis = over(first)
-    return f"{plural(len(found), kinds.pop() if len(kinds) == 1 else 'collective')}{axis}"
+    kind = kinds.pop() if len(kinds) == 1 else "collective"
+    return f"{plural(len(found), kind)}{over(found[0])}"
 
 
 def _sent(found: Sequence[Collective]) -> str:

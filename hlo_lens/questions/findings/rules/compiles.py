@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.devices import TARGET_ARGUMENTS, tpu_target
@@ -51,37 +51,30 @@ def recompiled_function(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, 
         The shapes are the buckets that are wanted, compiled once at the start. Below eight compiles
         it is an info. Functions of less than 100 instructions, such as jnp.ones, are not looked at.
     """
-    groups: dict[tuple[str, str], list[int]] = {}
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for place, one in enumerate(modules):
         is_large = (one.instructions or 0) >= _LEAST_INSTRUCTIONS
         if is_large and one.number is not None and one.signature is not None:
-            groups.setdefault((_process(one), one.name), []).append(place)
+            # newer dumps have a folder of its own for each module
+            folder, _, last = one.folder.rpartition("/")
+            groups[folder if last == one.key else one.folder, one.name].append(place)
     for (_, name), places in groups.items():
-        different = dict.fromkeys(modules[place].signature or () for place in places)
-        if len(different) >= _RECOMPILED_LEAST:
-            yield places[-1], _finding(name, len(places), list(different))
-
-
-def _process(module: ListingFacts) -> str:
-    """Return the folder of the dump; newer dumps have a folder of its own for each module."""
-    folder, _, last = module.folder.rpartition("/")
-    return folder if last == module.key else module.folder
-
-
-def _finding(name: str, count: int, shapes: Sequence[tuple[str, ...]]) -> Finding:
-    width = min(map(len, shapes))
-    changing = [n for n in range(width) if len({one[n] for one in shapes}) > 1]
-    evidence = tuple(
-        f"parameter {number}: {', '.join(dict.fromkeys(one[number] for one in shapes))}"
-        for number in changing[:_MOST_SHOWN]
-    )
-    return Finding(
-        message=f"{name} was compiled {count} times, for {len(shapes)} different shapes",
-        fix="pad the inputs to a few sizes, or to the largest one",
-        values=(name,),
-        evidence=evidence or ("the number of parameters differs",),
-        severity=Severity.WARNING if len(shapes) >= _MANY else Severity.INFO,
-    )
+        shapes = [*dict.fromkeys(modules[place].signature or () for place in places)]
+        if len(shapes) < _RECOMPILED_LEAST:
+            continue
+        parameters = [
+            f"parameter {number}: {', '.join(dict.fromkeys(sizes))}"
+            for number, sizes in enumerate(zip(*shapes, strict=False))
+            if len(set(sizes)) > 1
+        ]
+        found = Finding(
+            message=f"{name} was compiled {len(places)} times, for {len(shapes)} different shapes",
+            fix="pad the inputs to a few sizes, or to the largest one",
+            values=(name,),
+            evidence=tuple(parameters[:_MOST_SHOWN]) or ("the number of parameters differs",),
+            severity=Severity.WARNING if len(shapes) >= _MANY else Severity.INFO,
+        )
+        yield places[-1], found
 
 
 # ---- X006 ----------------------------------------------------------------------------------------
@@ -125,46 +118,28 @@ def cpu_memory(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]
     programs = [place for place in programs if modules[place].number is not None] or programs
     if not programs or any(modules[place].backend != "cpu" for place in programs):
         return
-    largest = max(programs, key=lambda place: (modules[place].total_bytes or 0, -place))
-    devices = modules[largest].devices or 1
-    if devices < 2 or modules[largest].total_bytes is None:
+    place = max(programs, key=lambda place: (modules[place].total_bytes or 0, -place))
+    largest = modules[place]
+    devices = largest.devices or 1
+    if devices < 2 or largest.total_bytes is None:
         return
-    yield (
-        largest,
-        Finding(
-            message=f"compiled for {devices} CPU devices: memory is not that of a TPU or GPU"
-            f"{_copies(modules[largest].copied_bytes)}",
-            fix=_fix(modules[largest], devices),
-            severity=Severity.INFO,
-        ),
+    copies = ""
+    if largest.copied_bytes >= _LEAST_BYTES:
+        size = format_bytes(largest.copied_bytes)
+        copies = f", {size} at the peak are f32 copies of 16-bit values"
+    fix = (
+        f"dump again with {AS_TEXT} and keep the text from before optimizations, which "
+        "hlo-lens what-if compiles for a TPU or GPU"
     )
-
-
-def _copies(size_bytes: int) -> str:
-    """Return the bytes of copies that a TPU or GPU does not make; empty for few."""
-    if size_bytes < _LEAST_BYTES:
-        return ""
-    return f", {format_bytes(size_bytes)} at the peak are f32 copies of 16-bit values"
-
-
-def _fix(module: ListingFacts, devices: int) -> str:
-    """Return the command that compiles a program for hardware, or what that needs."""
-    if not module.has_program:
-        return (
-            f"dump again with {AS_TEXT} and keep the text from before optimizations, which "
-            "hlo-lens what-if compiles for a TPU or GPU"
-        )
-    words = [shell_word(module.path) if module.path else "DIR"]
-    words += [module.module_option] if module.module_option else []
-    target = _SLICES.get(devices, "h100_sxm")
-    return f"hlo-lens what-if {' '.join(words)} --target {target}"
+    if largest.has_program:
+        path = shell_word(largest.path) if largest.path else "DIR"
+        words = ["hlo-lens what-if", path, largest.module_option]
+        fix = f"{' '.join(filter(None, words))} --target {_SLICES.get(devices, 'h100_sxm')}"
+    message = f"compiled for {devices} CPU devices: memory is not that of a TPU or GPU{copies}"
+    yield place, Finding(message=message, fix=fix, severity=Severity.INFO)
 
 
 # ---- X004 ----------------------------------------------------------------------------------------
-
-
-_DIMENSIONS, _TOPOLOGY_LEAST = 3, 4
-_SIZES = re.compile(r"\d+")
 
 
 @module_rule("X004")
@@ -188,22 +163,16 @@ def mesh_topology(known: ModuleDump) -> Iterator[Finding]:
         Only memory is of interest; or the slice really has no wraparound. Without collectives it is
         an info.
     """
-    text = known.setting(TARGET_ARGUMENTS)
-    target = None if text is None else tpu_target(text)
+    target = tpu_target(known.setting(TARGET_ARGUMENTS) or "")
     if target is None or "wrap" in target.options:
         return
     kind, _, shape = target.topology.partition(":")
-    sizes = [int(one) for one in _SIZES.findall(shape)]
-    if (
-        len(sizes) != _DIMENSIONS
-        or min(sizes) < _TOPOLOGY_LEAST
-        or any(one % _TOPOLOGY_LEAST for one in sizes)
-    ):
+    sizes = [int(one) for one in shape.split("x") if one.isdecimal()]
+    if len(sizes) != 3 or any(one % 4 for one in sizes):
         return
-    options = f'"{kind}:{shape}", "tpu", wrap=(True, True, True)'
     yield Finding(
         message=f"compiled for {target.name} without wraparound links; a real slice is a torus",
-        fix=f"get_topology_desc({options})",
+        fix=f'get_topology_desc("{kind}:{shape}", "tpu", wrap=(True, True, True))',
         evidence=(f"{TARGET_ARGUMENTS} of the dump has no axis that wraps",),
         severity=Severity.WARNING if collectives(known).collectives else Severity.INFO,
     )

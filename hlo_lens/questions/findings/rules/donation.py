@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.columns import NOTHING
@@ -78,49 +79,38 @@ def undonated_argument(known: ModuleDump) -> Iterator[Finding]:
     for one in shardings.donations.of(DonationStatus.DONATABLE):
         if one.value.value.name and not is_on_host(known, one.value):
             groups.setdefault(argument_of(one.value.value.name), []).append(one)
-    counts = _leaf_counts(known) if groups else {}
+    counts = Counter(argument_of(one.name) for one in entry_signature(known).parameters)
+    updated = frozenset[int]().union(*updated_arguments(known).values()) if groups else ()
     for argument, leaves in groups.items():
-        yield _undonated_finding(known, argument, leaves, counts.get(argument, len(leaves)))
-
-
-def _leaf_counts(known: ModuleDump) -> dict[str, int]:
-    """Return the number of arrays of each argument."""
-    counts: dict[str, int] = {}
-    for value in entry_signature(known).parameters:
-        argument = argument_of(value.name)
-        counts[argument] = counts.get(argument, 0) + 1
-    return counts
-
-
-def _undonated_finding(
-    known: ModuleDump, argument: str, leaves: Sequence[Donation], count: int
-) -> Finding:
-    size = sum(one.value.value.padded_size_bytes or one.value.device_bytes or 0 for one in leaves)
-    names = tuple(str(one.value.value.name) for one in leaves)
-    what = f"{len(leaves)} of {plural(count, 'array')}, " if names != (argument,) else ""
-    numbers = frozenset[int]().union(*updated_arguments(known).values())
-    is_updated = any(one.value.value.number in numbers for one in leaves)
-    return Finding(
-        message=f"argument {argument} ({what}{format_bytes(size)}) is not donated",
-        fix=_undonated_fix(known, argument, leaves[0].value.value),
-        **at(call_place(known)),
-        values=names,
-        evidence=(
-            *call_note(known),
-            *(() if is_updated else (_NO_UPDATE,)),
-            *(
-                f"{one.value.value.name} ({format_bytes(one.value.device_bytes or 0)}) could have "
-                f"the memory of {f'result {one.output}' if one.output else 'the result'}: "
-                f"{one.reason}"
-                for one in leaves[:_MOST_SHOWN]
+        names = tuple(str(one.value.value.name) for one in leaves)
+        is_part_of_it = names != (argument,)
+        what = f"{len(leaves)} of {plural(counts[argument], 'array')}, " * is_part_of_it
+        is_updated = any(one.value.value.number in updated for one in leaves)
+        size = _size(leaves)
+        targets = [argument] if len(names) > 1 else names
+        yield Finding(
+            message=f"argument {argument} ({what}{format_bytes(size)}) is not donated",
+            fix=_undonated_fix(known, argument, leaves[0].value.value),
+            **at(call_place(known)),
+            values=names,
+            evidence=(
+                *call_note(known),
+                *(() if is_updated else (_NO_UPDATE,)),
+                *(
+                    f"{one.value.value.name} ({format_bytes(one.value.device_bytes or 0)}) could "
+                    f"have the memory of {f'result {one.output}' if one.output else 'the result'}: "
+                    f"{one.reason}"
+                    for one in leaves[:_MOST_SHOWN]
+                ),
             ),
-        ),
-        saves=Saves.up_to(size),
-        severity=None if is_updated else Severity.INFO,
-        changes=tuple(
-            Remedy(kind="donate", target=one) for one in ([argument] if len(names) > 1 else names)
-        ),
-    )
+            saves=Saves.up_to(size),
+            severity=None if is_updated else Severity.INFO,
+            changes=tuple(Remedy(kind="donate", target=one) for one in targets),
+        )
+
+
+def _size(leaves: Sequence[Donation]) -> int:
+    return sum(one.value.value.padded_size_bytes or one.value.device_bytes or 0 for one in leaves)
 
 
 _NO_UPDATE = (
@@ -183,20 +173,56 @@ def unused_donation(known: ModuleDump) -> Iterator[Finding]:
     shardings = sharding_results(known)
     if shardings is None or not shardings.is_complete or is_part(known):
         return
-    is_final = _is_final(known)
     pairs = resharded_arguments(known)
     yield from _resharded(known, pairs)
     paired = {one.argument.value.number for one in pairs}
+    # no text of an earlier stage shows what XLA makes of donations
+    stage = known.stage or "after_optimizations"
+    is_final = hlo_text(known).is_scheduled or "after_optimizations" in stage
     groups: dict[tuple[str, str], list[Donation]] = {}
     for status in (DonationStatus.UNUSED, DonationStatus.LOST):
         for one in shardings.donations.of(status):
-            argument = argument_of(one.value.value.name or "")
-            kind = _kind(one)
+            kind = one.reason.partition(":")[0]  # without the names of results
+            kind = _NOT_USED if kind.endswith(_NOT_USED) else kind
+            kind = _DROPPED if one.status is DonationStatus.LOST else kind
             is_new = one.value.value.number not in paired
             if is_new and (is_final or kind not in (_NOT_USED, _DROPPED)):
-                groups.setdefault((argument, kind), []).append(one)
+                groups.setdefault((argument_of(one.value.value.name or ""), kind), []).append(one)
     for (argument, kind), leaves in groups.items():
-        yield _unused_finding(known, argument, kind, leaves)
+        names = tuple(str(one.value.value.name) for one in leaves)
+        what = f"{plural(len(leaves), 'array')}, " * (names != (argument,))
+        size = _size(leaves)
+        fix = _UNUSED_FIXES.get(
+            kind, "return a result with the shape, element type and sharding of it"
+        )
+        if kind.startswith("all outputs of its shape are taken"):
+            fix = "other arguments have all results like {}: donating it saves nothing"
+        yield Finding(
+            message=(
+                f"argument {argument} ({what}{format_bytes(size)}) is donated, but its memory is "
+                f"not reused: {leaves[0].reason if len(leaves) == 1 else kind}"
+            ),
+            fix=fix.format(argument),
+            **at(call_place(known)),
+            values=names,
+            evidence=(
+                *(f"{one.value.value.name}: {one.reason}" for one in leaves[:_MOST_SHOWN]),
+                *call_note(known),
+            ),
+            saves=Saves() if kind == _NO_SHAPE else Saves.up_to(size),
+            severity=Severity.WARNING if _is_large(known, size) else None,
+            weight=whole(known).memory_share(size),
+        )
+
+
+_UNUSED_FIXES = {
+    "element type differs": "cast the new value to the element type of the argument: "
+    "new.astype(old.dtype)",
+    "sharding differs": "give the argument and the result the same sharding",
+    _NO_SHAPE: "return the new value of {}, with its shape; without one, donating it saves nothing",
+    "memory space differs": "keep the result in the memory space of the argument",
+    "layout differs": "let JAX choose the layout of the argument, or give the result the same",
+}
 
 
 def _resharded(known: ModuleDump, pairs: Sequence[Resharded]) -> Iterator[Finding]:
@@ -248,65 +274,8 @@ def _is_large(known: ModuleDump, size: int) -> bool:
     return size >= LEAST_BYTES and whole(known).memory_share(size) >= _LARGE
 
 
-def _is_final(known: ModuleDump) -> bool:
-    """Return whether a text shows what XLA made of donations: no stage before the last one."""
-    stage = known.stage
-    return hlo_text(known).is_scheduled or stage is None or "after_optimizations" in stage
-
-
-def _kind(one: Donation) -> str:
-    """Return the reason without the names of results."""
-    if one.status is DonationStatus.LOST:
-        return _DROPPED
-    reason = one.reason.partition(":")[0]
-    return _NOT_USED if reason.endswith(_NOT_USED) else reason
-
-
-def _unused_finding(
-    known: ModuleDump, argument: str, kind: str, leaves: Sequence[Donation]
-) -> Finding:
-    size = sum(one.value.value.padded_size_bytes or one.value.device_bytes or 0 for one in leaves)
-    is_whole = [one.value.value.name for one in leaves] == [argument]
-    what = "" if is_whole else f"{plural(len(leaves), 'array')}, "
-    return Finding(
-        message=(
-            f"argument {argument} ({what}{format_bytes(size)}) is donated, but its memory is not "
-            f"reused: {leaves[0].reason if len(leaves) == 1 else kind}"
-        ),
-        fix=_unused_fix(kind, argument),
-        **at(call_place(known)),
-        values=tuple(str(one.value.value.name) for one in leaves),
-        evidence=(
-            *(f"{one.value.value.name}: {one.reason}" for one in leaves[:_MOST_SHOWN]),
-            *call_note(known),
-        ),
-        saves=Saves() if kind == _NO_SHAPE else Saves.up_to(size),
-        severity=Severity.WARNING if _is_large(known, size) else None,
-        weight=whole(known).memory_share(size),
-    )
-
-
-def _unused_fix(kind: str, argument: str) -> str:
-    fixes = {
-        "element type differs": "cast the new value to the element type of the argument: "
-        "new.astype(old.dtype)",
-        "sharding differs": "give the argument and the result the same sharding",
-        _NO_SHAPE: f"return the new value of {argument}, with its shape; without one, donating it "
-        "saves nothing",
-        "memory space differs": "keep the result in the memory space of the argument",
-        "layout differs": "let JAX choose the layout of the argument, or give the result the same",
-    }
-    if kind.startswith("all outputs of its shape are taken"):
-        return f"other arguments have all results like {argument}: donating it saves nothing"
-    return fixes.get(kind, "return a result with the shape, element type and sharding of it")
-
-
 # ---- M005 ----------------------------------------------------------------------------------------
 
-
-_LEAST_BYTES = 1 << 20
-_LEAST_SHARE = 0.01
-"""Least share of what must fit of a copy."""
 
 _MOST_STEPS = 1000
 
@@ -358,41 +327,33 @@ def lost_alias(known: ModuleDump) -> Iterator[Finding]:
     memory = memory_results(known)
     if memory is None or memory.peak is None:
         return
-    least = max(_LEAST_BYTES, int(_LEAST_SHARE * memory.statement.total_bytes))
-    sizes = [
-        (instruction_table(known).result_bytes(row) or 0, row)
-        for row in instruction_table(known).rows_of({"copy"})
-    ]
+    module, table = hlo_text(known), instruction_table(known)
+    least = max(1 << 20, int(0.01 * memory.statement.total_bytes))
+    sizes = [(table.result_bytes(row) or 0, row) for row in table.rows_of({"copy"})]
     alive = {one.value for one in memory.peak.live}
     groups: dict[tuple[SourceLocation | None, int, str], list[_Copy]] = {}
     for size, row in sorted((one for one in sizes if one[0] >= least), key=lambda o: (-o[0], o[1])):
         what = _copied(known, row)
         if what is not None and _is_needed(known, row):
-            name = hlo_text(known).instruction(row).name
-            place = origins(known).place(row)
-            loop = hlo_text(known).links.owners[row]
-            one = _Copy(name, what, size, f"{name}{{}}" in alive)
-            groups.setdefault((place, loop, name if place is None else ""), []).append(one)
+            name, place = module.columns.name(row), origins(known).place(row)
+            key = place, module.links.owners[row], name if place is None else ""
+            copy = _Copy(name, what, size, f"{name}{{}}" in alive)
+            groups.setdefault(key, []).append(copy)
     for (place, *_), copies in itertools.islice(groups.items(), _MOST):
-        yield _copies_finding(known, place, copies)
-
-
-def _copies_finding(
-    known: ModuleDump, place: SourceLocation | None, copies: Sequence[_Copy]
-) -> Finding:
-    size = sum(one.size for one in copies)
-    held = sum(one.size for one in copies if one.is_alive)
-    more = f" and {plural(len(copies) - 1, 'other value')}" if len(copies) > 1 else ""
-    are = "are" if more else "is"
-    return Finding(
-        message=f"{copies[0].what}{more} {are} copied whole ({format_bytes(size)})",
-        fix="read the old value before the update, and use only the new one afterwards",
-        **at(place),
-        values=tuple(one.name for one in copies),
-        evidence=(f"{format_bytes(held)} of copies are alive at the peak",) if held else (),
-        saves=Saves.up_to(held) if held else Saves(),
-        severity=None if held else Severity.INFO,
-    )
+        size = sum(one.size for one in copies)
+        held = sum(one.size for one in copies if one.is_alive)
+        what = f"{copies[0].what} is"
+        if len(copies) > 1:
+            what = f"{copies[0].what} and {plural(len(copies) - 1, 'other value')} are"
+        yield Finding(
+            message=f"{what} copied whole ({format_bytes(size)})",
+            fix="read the old value before the update, and use only the new one afterwards",
+            **at(place),
+            values=tuple(one.name for one in copies),
+            evidence=(f"{format_bytes(held)} of copies are alive at the peak",) if held else (),
+            saves=Saves.up_to(held) if held else Saves(),
+            severity=None if held else Severity.INFO,
+        )
 
 
 def _is_needed(known: ModuleDump, row: int) -> bool:
@@ -419,19 +380,13 @@ def _is_needed(known: ModuleDump, row: int) -> bool:
         is_shown = place < len(results) and results[place].row != NOTHING
         if alias.parameter_number == number and is_shown:
             new = steps.definition(results[place], is_local=True).row
-            return not readers.isdisjoint(_computed_from(known, new))
+            seen, waiting = set[int](), [new]
+            while waiting and len(seen) < _MOST_STEPS:
+                users = {user for user, _ in module.links.users_of(waiting.pop())} - seen
+                seen |= users
+                waiting += users
+            return not readers.isdisjoint(seen)
     return True
-
-
-def _computed_from(known: ModuleDump, row: int) -> set[int]:
-    """Return what is computed from a value, nearest first, up to a limit."""
-    seen: set[int] = set()
-    waiting = [row]
-    while waiting and len(seen) < _MOST_STEPS:
-        new = {user for user, _ in hlo_text(known).links.users_of(waiting.pop())} - seen
-        seen |= new
-        waiting += new
-    return seen
 
 
 def _is_divided_again(known: ModuleDump, row: int, number: int | None) -> bool:
