@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,8 +26,8 @@ from hlo_lens.questions.collectives.collective import (
     run_sum,
 )
 from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
-from hlo_lens.questions.memory.roles import STATE, WEIGHTS, argument_roles
-from hlo_lens.questions.sharding.savings import sharding_results
+from hlo_lens.questions.memory.roles import WEIGHTS, argument_roles
+from hlo_lens.questions.work.work import inputs_of, sharded_parameters
 from hlo_lens.shapes.named_sharding import axes_of_entry
 from hlo_lens.text.patterns import steps_of
 from hlo_lens.text.units import format_bytes, listed
@@ -63,22 +62,15 @@ class Use(NamedTuple):
 
 def uses_of(module: HloModule, value: Value) -> tuple[Use, ...] | None:
     """Return the uses of an array, in text order; None if it is in a tuple, or leaves otherwise."""
-    uses = []
-    for use in value_flow(module).array_uses(value):
-        if use is None:
-            return None
-        uses.append(use)
-    return tuple(Use(module.instruction(use.row), use.position) for use in sorted(uses))
+    uses = [*value_flow(module).array_uses(value)]
+    known = [use for use in uses if use is not None]
+    if len(known) < len(uses):
+        return None
+    return tuple(Use(module.instruction(use.row), use.position) for use in sorted(known))
 
 
 def are_all_uses(module: HloModule, value: Value, is_wanted: Callable[[Use], bool]) -> bool:
-    """Return whether an array has uses and all are wanted; stops at the first that is not.
-
-    Args:
-        module: Module of the array.
-        value: The array.
-        is_wanted: Returns whether a use is wanted.
-    """
+    """Return whether an array has uses and all are wanted; stops at the first that is not."""
     has_uses = False
     for use in value_flow(module).array_uses(value):
         if use is None or not is_wanted(Use(module.instruction(use.row), use.position)):
@@ -116,13 +108,13 @@ def shape_of(module: HloModule, value: Value) -> Shape | None:
 
 def is_cut_to_own_part(module: HloModule, value: Value) -> bool:
     """Return whether all uses of an array, or of its conversion, are slices of the own part."""
-    return are_all_uses(module, value, partial(_is_own_part, module))
 
+    def is_own(use: Use) -> bool:
+        if use.opcode == "convert":
+            return is_cut_to_own_part(module, Value(use.instruction.row))
+        return is_own_slice(module, use)
 
-def _is_own_part(module: HloModule, use: Use) -> bool:
-    if use.opcode == "convert":
-        return is_cut_to_own_part(module, Value(use.instruction.row))
-    return is_own_slice(module, use)
+    return are_all_uses(module, value, is_own)
 
 
 def is_own_slice(module: HloModule, use: Use) -> bool:
@@ -150,11 +142,12 @@ def _depends_on_device(module: HloModule, value: Value) -> bool:
 
 def is_converted(module: HloModule, value: Value, types: tuple[str, ...]) -> bool:
     """Return whether all uses of an array convert it to one of some element types."""
-    return are_all_uses(
-        module,
-        value,
-        lambda use: use.opcode == "convert" and _element_type(use.instruction) in types,
-    )
+
+    def is_wanted(use: Use) -> bool:
+        shape = use.instruction.shape
+        return use.opcode == "convert" and shape is not None and shape.element_type in types
+
+    return are_all_uses(module, value, is_wanted)
 
 
 def converted_from(module: HloModule, value: Value) -> str | None:
@@ -164,10 +157,6 @@ def converted_from(module: HloModule, value: Value) -> str | None:
         return None
     shape = module.operand_shape(made.row, 0)
     return None if shape is None else shape.element_type
-
-
-def _element_type(instruction: HloInstruction) -> str | None:
-    return None if instruction.shape is None else instruction.shape.element_type
 
 
 _PART = re.compile(r"(extracted|called_computation)\b")
@@ -274,9 +263,9 @@ def has_shape_of_weight(known: ModuleDump, shape: Shape) -> bool:
 
     Its dimensions are those of the weight, in any order, each divided or not.
     """
-    shardings, roles = sharding_results(known), argument_roles(known)
-    for one in () if shardings is None else shardings.table.parameters:
-        if roles.of_number(one.value.number or 0).role != WEIGHTS or one.global_shape is None:
+    for one in sharded_parameters(known):
+        role = argument_roles(known).of_number(one.value.number or 0).role
+        if role != WEIGHTS or one.global_shape is None:
             continue
         whole, part = one.global_shape.dimensions, (one.device_shape or one.global_shape).dimensions
         free = list(zip(whole, part, strict=True))
@@ -293,16 +282,18 @@ def has_shape_of_weight(known: ModuleDump, shape: Shape) -> bool:
 
 def undivided_axes(known: ModuleDump, dimensions: Sequence[int | None]) -> tuple[str, ...]:
     """Return the axes that divide the batch of an input and not that of a value of a device."""
-    shardings, roles = sharding_results(known), argument_roles(known)
     found: list[str] = []
-    for one in () if shardings is None else shardings.table.parameters:
-        is_input = roles.of_number(one.value.number or 0).role not in (WEIGHTS, STATE)
-        if not is_input or not one.spec or one.global_shape is None or one.device_shape is None:
-            continue
-        whole, part = one.global_shape.dimensions[:1], one.device_shape.dimensions[:1]
-        if whole != part and whole[0] in dimensions and part[0] not in dimensions:
-            found += axes_of_entry(one.spec[0])
+    for one in inputs_of(known):
+        if one.spec and one.global_shape is not None and one.device_shape is not None:
+            whole, part = one.global_shape.dimensions[:1], one.device_shape.dimensions[:1]
+            if whole != part and whole[0] in dimensions and part[0] not in dimensions:
+                found += axes_of_entry(one.spec[0])
     return tuple(dict.fromkeys(found))
+
+
+def axes_dividing(value: ShardedValue) -> set[str]:
+    """Return the mesh axes that divide a value."""
+    return {axis for entry in value.spec or () for axis in axes_of_entry(entry)}
 
 
 def of_weights(axis: str) -> str:
@@ -315,14 +306,12 @@ def of_weights(axis: str) -> str:
 
 def first_use(known: ModuleDump, number: int | None) -> SourceLocation | None:
     """Return the line that first uses a parameter of the entry; None if not known."""
-    parameter = next(
-        (one for one in hlo_text(known).entry.parameters if one.parameter_number == number), None
-    )
-    if parameter is None or number is None:
-        return None
-    users = (user for user, _ in hlo_text(known).links.users_of(parameter.row))
-    places = (origins(known).place(user) for user in islice(users, _MOST_USERS))
-    return next((place for place in places if place is not None), None)
+    for parameter in hlo_text(known).entry.parameters if number is not None else ():
+        if parameter.parameter_number == number:
+            users = hlo_text(known).links.users_of(parameter.row)
+            places = (origins(known).place(user) for user, _ in islice(users, _MOST_USERS))
+            return next((place for place in places if place is not None), None)
+    return None
 
 
 def maker_place(known: ModuleDump, name: str, index: str) -> SourceLocation | None:
@@ -333,24 +322,25 @@ def maker_place(known: ModuleDump, name: str, index: str) -> SourceLocation | No
     collective has the line of its part.
 
     Args:
-        known: Analysis of the module.
+        known: The module.
         name: Name of the instruction of the result.
         index: Shape index of the result in that of the entry, as XLA prints it.
     """
-    root = Value(hlo_text(known).entry.root_row, parse_index(index))
-    part = _part_places(known).get(maker_of(hlo_text(known), root))
+    module, of_values = hlo_text(known), origins(known)
+    root = Value(module.entry.root_row, parse_index(index))
+    part = _part_places(known).get(maker_of(module, root))
     if part is not None:
         return part
-    found = hlo_text(known).entry.instruction(name)
+    found = module.entry.instruction(name)
     value = None if found is None else Value(found.row)
     for _ in range(_MOST_COPIES):
         if value is None:
             break
-        of_values, is_whole = origins(known), not value.element
+        is_whole = not value.element
         place = of_values.place(value.row) if is_whole else of_values.of_value(value).place
         if place is not None:
             return place
-        operands = operands_of(hlo_text(known), value.row)
+        operands = operands_of(module, value.row)
         value = operands[0] if len(operands) == 1 and operands[0].row != NOTHING else None
     return call_place(known)
 
@@ -379,19 +369,13 @@ def dropping_constraints(known: ModuleDump) -> list[ChangedAxes]:
         return []
     from hlo_lens.questions.collectives.operand_shardings import changed_axes
 
-    shardings, roles = sharding_results(known), argument_roles(known)
-    inputs = {
-        axis
-        for one in (() if shardings is None else shardings.table.parameters)
-        for entry in one.spec or ()
-        for axis in axes_of_entry(entry)
-        if one.value.number is not None
-        and roles.of_number(one.value.number).role not in (WEIGHTS, STATE)
-    }
+    of_inputs = {axis for one in inputs_of(known) for axis in axes_dividing(one)}
     changed = changed_axes(before, meshes[0].mesh if meshes else None)
     dropped = [one for one in changed if one.axes]
     meant = {
-        one.place for one in dropped if one.argument is not None and not inputs.isdisjoint(one.axes)
+        one.place
+        for one in dropped
+        if one.argument is not None and not of_inputs.isdisjoint(one.axes)
     }
     return [one for one in dropped if one.place not in meant]
 
@@ -424,13 +408,9 @@ class Transfer(NamedTuple):
 @fact
 def transfers(known: ModuleDump) -> tuple[Transfer, ...]:
     """Return the collectives that move the most, with their values, in text order."""
-    found = [one for one in collectives(known).collectives if not one.moves_nothing]
-    if len(found) > _MOST:
-        kept = heapq.nlargest(
-            _MOST, range(len(found)), key=lambda place: found[place].wire_bytes_per_run or 0
-        )
-        found = [found[place] for place in sorted(kept)]
-    return tuple(Transfer(one, _parts(known, one)) for one in found)
+    moving = [one for one in collectives(known).collectives if not one.moves_nothing]
+    most = {*map(id, heapq.nlargest(_MOST, moving, key=lambda one: one.wire_bytes_per_run or 0))}
+    return tuple(Transfer(one, _parts(known, one)) for one in moving if id(one) in most)
 
 
 def _parts(known: ModuleDump, collective: Collective) -> tuple[Part, ...]:
@@ -479,10 +459,10 @@ def finding_of(
     saves: Saves | None = None,
     severity: Severity | None = None,
 ) -> Finding:
-    """Return the finding about collectives of one line.
+    """Return the finding about collectives of one kind, axes and line.
 
     Args:
-        collectives: The collectives, of one kind, axes and line.
+        collectives: The collectives.
         message: What is wrong with them.
         fix: What to write instead.
         saved_share: Share of their bytes on the wire that the fix saves, at most.
@@ -511,9 +491,9 @@ def bound_text(amount: SumBounds) -> str:
     return f"{'at most ' * amount.is_at_most}{format_bytes(amount.most)}"
 
 
-def line_text(place: SourceLocation) -> str:
-    """Return a line with the name of its file alone, as fixes and changes have it."""
-    return f"{place.file.rpartition('/')[2]}:{place.line}"
+def line_text(place: SourceLocation | None) -> str:
+    """Return a line with the name of its file alone, as changes have it; empty if not known."""
+    return "" if place is None else f"{place.file.rpartition('/')[2]}:{place.line}"
 
 
 def place_of(collective: Collective) -> SourceLocation | None:

@@ -18,8 +18,7 @@ from hlo_lens.program.origins import InstructionPlaces, origins
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.program.value_flow import Value, value_flow
 from hlo_lens.questions.sharding.placement import custom_call_target
-from hlo_lens.questions.sharding.savings import sharding_results
-from hlo_lens.questions.work.work import marked_values, mesh_axes
+from hlo_lens.questions.work.work import inputs_of, is_input, marked_values, mesh_axes
 from hlo_lens.shapes.named_sharding import axes_of_entry
 from hlo_lens.shapes.sharding import (
     IN_SHARDINGS,
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.device_values import Held
-    from hlo_lens.questions.work.work import MeshAxes
     from hlo_lens.shapes.mesh import Mesh
     from hlo_lens.shapes.sharding import HloSharding
 
@@ -81,27 +79,23 @@ class LostAxis:
 
 
 class _AxisMarks(Marks):
-    """Bit 0 for what depends on an input that the axis divides, one for each collective and input.
+    """Bit 0 for what depends on an input that the axis divides; one for each collective, input."""
 
-    Args:
-        axis: The axis.
-        axes: Tells along which axes a value is the same.
-        module: The module.
-        is_input: Whether a parameter of the entry is an input, no weight or optimizer state.
-    """
-
-    def __init__(
-        self, axis: str, axes: MeshAxes, module: ModuleDump, is_input: Callable[[int], bool]
-    ) -> None:
-        self._axis, self._axes, self._is_input = axis, axes, is_input
-        self._module = hlo_text(module)
-        self._batches = _batches(module, axis, is_input)
+    def __init__(self, axis: str, module: ModuleDump) -> None:
+        self._axis, self._module = axis, module
+        self._hlo, self._axes = hlo_text(module), mesh_axes(module)
+        self._batches = {  # of a device, and whole
+            (one.device_shape.dimensions[0], one.global_shape.dimensions[0])
+            for one in inputs_of(module)
+            if one.spec and one.device_shape and one.global_shape
+            if axis in axes_of_entry(one.spec[0])
+        }
         self.rows: list[int] = []
         self.inputs: list[int] = []
 
     def of_parameter(self, number: int, held: Held) -> int:
         """Return a bit for an input, and bit 0 for one that the axis divides."""
-        if not self._is_input(number):
+        if not is_input(self._module, number):
             return 0
         if number not in self.inputs and len(self.inputs) < _MOST:
             self.inputs.append(number)
@@ -116,10 +110,10 @@ class _AxisMarks(Marks):
         if not is_lost and not self._joins_batch(row):
             return 0
         if row not in self.rows:
-            shape = self._module.instruction(row).shape
+            shape = self._hlo.instruction(row).shape
             leaves = () if shape is None else shape.leaves()
-            most = max((leaf.element_count or 0 for _, leaf in leaves), default=0)
-            if len(self.rows) == _MOST or most < _FEWEST_ELEMENTS:
+            sizes = (leaf.element_count or 0 for _, leaf in leaves)
+            if len(self.rows) == _MOST or max(sizes, default=0) < _FEWEST_ELEMENTS:
                 return 0
             self.rows.append(row)
         return 2 << self.rows.index(row)
@@ -129,9 +123,9 @@ class _AxisMarks(Marks):
 
         Sizes alone tell: near what it reads is the batch of a device, near its result the whole.
         """
-        if not self._batches or not self._module.opcodes[row].startswith(_GATHERS):
+        if not self._batches or not self._hlo.opcodes[row].startswith(_GATHERS):
             return False
-        flow = value_flow(self._module)
+        flow = value_flow(self._hlo)
         before = self._sizes(row, flow.sources)
         after = self._sizes(row, lambda value: list(flow.users(value)))
         return any(
@@ -142,7 +136,7 @@ class _AxisMarks(Marks):
     def _sizes(self, row: int, following: Callable[[Value], Iterable[Value]]) -> set[int | None]:
         """Return the sizes of dimensions of the values next to one."""
         shapes = (
-            self._module.instruction(value.row).shape
+            self._hlo.instruction(value.row).shape
             for value, _ in _nearest(Value(row), following, _NEXT)
             if value.row != row
         )
@@ -156,34 +150,15 @@ _NEXT = 16
 _GATHERS = ("all-gather", "all-to-all")
 
 
-def _batches(
-    module: ModuleDump, axis: str, is_input: Callable[[int], bool]
-) -> set[tuple[int | None, int | None]]:
-    """Return the batch of a device, and the whole one, of the inputs that an axis divides."""
-    shardings = sharding_results(module)
-    return {
-        (one.device_shape.dimensions[0], one.global_shape.dimensions[0])
-        for one in (() if shardings is None else shardings.table.parameters)
-        if one.spec and one.device_shape and one.global_shape and is_input(one.value.number or 0)
-        if axis in axes_of_entry(one.spec[0])
-    }
-
-
-def lost_axis(
-    module: ModuleDump,
-    axis: str,
-    products: Mapping[int, int],
-    is_input: Callable[[int], bool],
-) -> LostAxis | None:
+def lost_axis(module: ModuleDump, axis: str, products: Mapping[int, int]) -> LostAxis | None:
     """Return where an axis is lost for products that should be divided over it; None if not known.
 
     Args:
         module: The module.
         axis: Name of a mesh axis.
         products: Their rows, each with its weight: the FLOP that it repeats.
-        is_input: Whether a parameter of the entry is an input, no weight or optimizer state.
     """
-    marks = _AxisMarks(axis, mesh_axes(module), module, is_input)
+    marks = _AxisMarks(axis, module)
     values = marked_values(module, marks)
     if values is None:
         return None
@@ -268,13 +243,15 @@ def _annotation(module: ModuleDump, axis: str, place: SourceLocation) -> LostAxi
             operand = flow.operand(row, number)
             if axes is None or axis in axes or operand is None:
                 continue
+            before_it, after_it = flow.definition(operand), Value(row)
             for start, following in (
-                (flow.definition(operand), flow.sources),
-                (Value(row), lambda value: list(flow.users(value))),
+                (before_it, flow.sources),
+                (after_it, lambda value: list(flow.users(value))),
             ):
-                steps = _distance(start, following, nearest, lambda r: places.innermost(r) == place)
-                if steps < nearest:
-                    nearest, found = steps, instruction
+                for value, steps in _nearest(start, following, nearest):
+                    if places.innermost(value.row) == place:
+                        nearest, found = steps, instruction
+                        break
     if found is None:
         return None
     is_constraint = custom_call_target(found) == "Sharding"
@@ -335,17 +312,6 @@ def _spec(sharding: HloSharding | None, module: ModuleDump) -> list[tuple[str, .
     return None if spec is None else [axes_of_entry(entry) for entry in spec]
 
 
-def _distance(
-    start: Value,
-    following: Callable[[Value], Iterable[Value]],
-    most: int,
-    is_wanted: Callable[[int], bool],
-) -> int:
-    """Return the number of values that are seen before a wanted one; `most` if none is."""
-    near = _nearest(start, following, most)
-    return next((count for value, count in near if is_wanted(value.row)), most)
-
-
 def _nearest(
     start: Value, following: Callable[[Value], Iterable[Value]], most: int
 ) -> Iterator[tuple[Value, int]]:
@@ -368,10 +334,10 @@ def _stated_axes(
     """
     target, said = custom_call_target(instruction), instruction.frontend_attributes
     if target == "xla.sdy.GlobalToLocalShape":
-        manual = set(shardy_axes(said.get(MANUAL_AXES, "")))
+        manual = set(shardy_axes(said.get(MANUAL_AXES, "")))  # the partitioner has the others
         listed = shardy_shardings(said.get(IN_SHARDINGS, ""), meshes)
         return [
-            None if axes is None else axes | _others(manual, module)
+            None if axes is None else axes | (set(mesh_axes(module).sizes) - manual)
             for axes in (_named(one, module) for one in listed)
         ]
     if target != "Sharding":
@@ -386,8 +352,3 @@ def _stated_axes(
 def _named(sharding: HloSharding | None, module: ModuleDump) -> set[str] | None:
     spec = _spec(sharding, module)
     return None if spec is None else {axis for axes in spec for axis in axes}
-
-
-def _others(manual: set[str], module: ModuleDump) -> set[str]:
-    """Return the axes that a shard_map leaves to the partitioner."""
-    return set(mesh_axes(module).sizes) - manual

@@ -25,6 +25,7 @@ from hlo_lens.program.runs import SumPart, bounded_sum, call_counts
 from hlo_lens.program.signature import braces
 from hlo_lens.program.summary import hlo_text, instruction_table, num_devices
 from hlo_lens.questions.collectives.operations import CollectiveOp, read_collectives
+from hlo_lens.questions.memory.roles import STATE, WEIGHTS, argument_roles
 from hlo_lens.questions.sharding.mesh_axes import module_meshes, strides_of
 from hlo_lens.questions.sharding.placement import custom_call_target
 from hlo_lens.questions.sharding.savings import sharding_results
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.program.runs import Branches
+    from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.shapes.replica_groups import Groups
     from hlo_lens.shapes.shape import ShapeIndex
 
@@ -148,7 +150,7 @@ def work(module: ModuleDump) -> Work:
 
 def _repeated(module: ModuleDump, devices: int) -> tuple[RepeatedProduct, ...] | None:
     """Return the products that several devices compute alike, the most FLOP first."""
-    values = device_values(module)
+    values = marked_values(module, None)
     if values is None:
         return None
     axes, calls = mesh_axes(module), call_counts(module)
@@ -227,22 +229,15 @@ def whole_flops(module: ModuleDump, devices: int) -> int | None:
     return bounded_sum(parts).most
 
 
-@fact
-def device_values(module: ModuleDump) -> DeviceValues | None:
-    """Return which devices hold the same values; None for too many devices."""
-    return marked_values(module, None)
-
-
 def marked_values(module: ModuleDump, marks: Marks | None) -> DeviceValues | None:
     """Return which devices hold the same values, with bits that they carry."""
     devices = num_devices(module) * _replicas(module)
     if devices > MOST_DEVICES:
         return None
-    shardings = sharding_results(module)
     placed: dict[tuple[int | None, str], Sequence[object] | None] = {}
     tiles: dict[str, Sequence[object] | None] = {}
-    for value in () if shardings is None else shardings.table.values:
-        if value.value.kind == "parameter" and value.sharding is not None:
+    for value in sharded_parameters(module):
+        if value.sharding is not None:
             text = value.sharding.text
             if text not in tiles:
                 tiles[text] = _tiles(value.sharding, devices)
@@ -252,6 +247,24 @@ def marked_values(module: ModuleDump, marks: Marks | None) -> DeviceValues | Non
         return placed.get((number, braces(index) if index else ""))
 
     return DeviceValues(hlo_text(module), devices, parameter, _groups(module), marks=marks)
+
+
+def sharded_parameters(module: ModuleDump) -> tuple[ShardedValue, ...]:
+    """Return the parameters of the entry with their shardings; none where these are not known."""
+    shardings = sharding_results(module)
+    return () if shardings is None else shardings.table.parameters
+
+
+def is_input(module: ModuleDump, number: int | None) -> bool:
+    """Return whether a parameter of the entry is an input, no weight or optimizer state."""
+    if number is None:
+        return False
+    return argument_roles(module).of_number(number).role not in (WEIGHTS, STATE)
+
+
+def inputs_of(module: ModuleDump) -> list[ShardedValue]:
+    """Return the parameters of the entry that are inputs, with their shardings."""
+    return [one for one in sharded_parameters(module) if is_input(module, one.value.number)]
 
 
 def _tiles(sharding: HloSharding, devices: int) -> Sequence[object] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,9 +32,9 @@ from hlo_lens.questions.findings.values import (
     transfers,
     uses_of,
 )
-from hlo_lens.questions.memory.roles import BACKWARD, RECOMPUTED, STATE, WEIGHTS, argument_roles
-from hlo_lens.questions.sharding.savings import sharding_results
+from hlo_lens.questions.memory.roles import BACKWARD, RECOMPUTED, WEIGHTS, argument_roles
 from hlo_lens.questions.work.lost_axis import stated_specs
+from hlo_lens.questions.work.work import inputs_of, sharded_parameters
 from hlo_lens.render.result import sum_of
 from hlo_lens.shapes.named_sharding import (
     axes_of_entry,
@@ -56,13 +57,6 @@ if TYPE_CHECKING:
 
 
 # ---- C007 ----------------------------------------------------------------------------------------
-
-
-_REMAT = ".remat"
-"""Part of the names of instructions that XLA computes again to save memory."""
-
-_AGAIN = (BACKWARD, RECOMPUTED, "checkpoint")
-"""Parts of the operation paths of the backward pass."""
 
 
 @module_rule("C007")
@@ -89,51 +83,41 @@ def repeated_all_gather(known: ModuleDump) -> Iterator[Finding]:
         gathered ones do not fit): those are no findings. The two are so far apart that keeping the
         result costs more memory than there is.
     """
-    groups: dict[object, list[Transfer]] = {}
+    module, groups = hlo_text(known), defaultdict[object, list[Transfer]](list)
     for one in transfers(known):
-        is_own = _REMAT not in one.collective.name
-        if one.collective.kind == "all-gather" and len(one.parts) == 1 and is_own:
-            groups.setdefault(_repeated_key(known, one), []).append(one)
+        gather, path = one.collective, one.collective.op_name or ""
+        made = maker_of(module, one.parts[0].operand) if len(one.parts) == 1 else None
+        if gather.kind == "all-gather" and made is not None and ".remat" not in gather.name:
+            shape = shape_of(module, one.parts[0].result)
+            size = None if shape is None else (shape.element_type, shape.dimensions)
+            is_again = any(word in path for word in (BACKWARD, RECOMPUTED, "checkpoint"))
+            groups[gather.computation, made, size, gather.groups, is_again].append(one)
     for found in groups.values():
         if len(found) < 2:
             continue
         gathers = [one.collective for one in found]
         first = gathers[0]
-        what = first.argument or _name(hlo_text(known), found[0].parts[0].operand)
-        shape = shape_of(hlo_text(known), found[0].parts[0].result)
+        what = first.argument or _name(module, found[0].parts[0].operand)
+        shape = shape_of(module, found[0].parts[0].result)
         held = None if shape is None else shape.padded_size_bytes
         cost = "" if held is None else f"; gathered once, it takes {format_bytes(held)} meanwhile"
-        made = finding_of(
+        made_once = finding_of(
             gathers[1:],
             f"{what} is gathered {len(found)} times{over(first)}, first by {first.name}{cost}",
             f"gather it once before its uses,{over(first)} alone: "
             f"y = jax.lax.with_sharding_constraint(x, {_spec(known, first)}), use y",
         )
-        yield replace(made, has_cost=True)
+        yield replace(made_once, has_cost=True)
 
 
 def _spec(known: ModuleDump, gather: Collective) -> str:
     """Return the spec of a gathered argument without the axes of the gather."""
-    shardings = sharding_results(known)
-    values = () if shardings is None else shardings.table.parameters
+    values = sharded_parameters(known)
     own = next((one.spec for one in values if one.value.name == gather.argument), None)
     if own is None or gather.axes is None:
         return f"its PartitionSpec without {gather.axis}"
     kept = [tuple(a for a in axes_of_entry(one) if a not in gather.axes) for one in own]
     return written_spec(spec_of_axes(kept))
-
-
-def _repeated_key(known: ModuleDump, one: Transfer) -> object:
-    """Return the key that all-gathers of one result share."""
-    made = maker_of(hlo_text(known), one.parts[0].operand)
-    shape = shape_of(hlo_text(known), one.parts[0].result)
-    path = one.collective.op_name or ""
-    is_again = any(word in path for word in _AGAIN)
-    if made is None:
-        return one
-    collective = one.collective
-    dimensions = None if shape is None else (shape.element_type, shape.dimensions)
-    return collective.computation, made, dimensions, collective.groups, is_again
 
 
 def _name(module: HloModule, operand: Value) -> str:
@@ -186,53 +170,48 @@ def sliced_all_gather(known: ModuleDump) -> Iterator[Finding]:
     Fine when:
         The value is small.
     """
-    module = hlo_text(known)
-    chains: dict[str | None, list[list[Transfer]]] = {}
+    module, chains = hlo_text(known), defaultdict[object, list[list[Transfer]]](list)
     for chain in _chains(module, transfers(known)):
-        chains.setdefault(chain[-1].collective.source, []).append(chain)
+        chains[chain[-1].collective.source].append(chain)
     devices = module.num_partitions * module.replica_count
     for found in chains.values():
         gathers = [one.collective for chain in found for one in chain]
-        size = max(one.payload_bytes or 0 for one in gathers)
-        is_full = any(
-            math.prod(one.collective.group_size or 0 for one in chain) == devices for chain in found
-        )
-        whole = " whole on every device (involuntary full rematerialization)" if is_full else ""
-        subject = plural(len(gathers), "all-gather")
-        is_asked = (gathers[-1].op_name or "").endswith("/all_gather")
-        specs = stated_specs(known, gathers[-1].axes or (), place_of(gathers[-1]))
+        last, size = gathers[-1], max(one.payload_bytes or 0 for one in gathers)
+        sizes = [math.prod(one.collective.group_size or 0 for one in chain) for chain in found]
+        whole = " whole on every device (involuntary full rematerialization)"
+        is_asked = (last.op_name or "").endswith("/all_gather")
+        specs = stated_specs(known, last.axes or (), place_of(last))
         made = finding_of(
             gathers,
-            f"{subject}: up to {format_bytes(size)}{whole}, then cut into each device's part",
-            _SPECS.format(axis=gathers[-1].axis) if specs else _EXCHANGE if is_asked else _KEEP,
+            f"{plural(len(gathers), 'all-gather')}: up to {format_bytes(size)}"
+            f"{whole * (devices in sizes)}, then cut into each device's part",
+            _SPECS.format(axis=last.axis) if specs else _EXCHANGE if is_asked else _KEEP,
         )
         yield replace(made, saves=Saves.about(sent_bytes=made.saves.sent_bytes))
 
 
 def _chains(module: HloModule, found: Sequence[Transfer]) -> Iterator[list[Transfer]]:
     """Yield chains of all-gathers, each the only use of the one before, the last only sliced."""
-    gathers = [one for one in found if one.collective.kind == "all-gather" and len(one.parts) == 1]
-    by_name = {(one.collective.computation, one.collective.name): one for one in gathers}
-    before: dict[tuple[str, str], Transfer] = {}
-    ends: list[Transfer] = []
-    for one in gathers:
+    gathers = {
+        (one.collective.computation, one.collective.name): one
+        for one in found
+        if one.collective.kind == "all-gather" and len(one.parts) == 1
+    }
+    before: dict[tuple[str, str], tuple[str, str]] = {}
+    ends = []
+    for key, one in gathers.items():
         uses = uses_of(module, one.parts[0].result)
         if is_cut_to_own_part(module, one.parts[0].result):
-            ends.append(one)
+            ends.append(key)
         elif uses and len(uses) == 1:
             user = uses[0].instruction
-            key = (user.computation.name, user.name)
-            if key in by_name:
-                before[key] = one
+            if (user.computation.name, user.name) in gathers:
+                before[user.computation.name, user.name] = key
     for end in ends:
         chain = [end]
-        while (first := before.get(_sliced_key(chain[0]))) is not None and first not in chain:
+        while (first := before.get(chain[0])) is not None and first not in chain:
             chain.insert(0, first)
-        yield chain
-
-
-def _sliced_key(one: Transfer) -> tuple[str, str]:
-    return one.collective.computation, one.collective.name
+        yield [gathers[key] for key in chain]
 
 
 # ---- C018 ----------------------------------------------------------------------------------------
@@ -259,46 +238,39 @@ def gathered_experts(known: ModuleDump) -> Iterator[Finding]:
     Fine when:
         The tokens are more bytes than the weights of all experts.
     """
-    shardings, roles = sharding_results(known), argument_roles(known)
-    if known.before is None or shardings is None:
+    if known.before is None:
         return
     experts = _expert_products(known.before)
-    groups: dict[str, list[tuple[str, _Experts]]] = {}
-    for one in shardings.table.parameters if experts else ():
-        product = experts.get(one.value.number or 0)
+    groups: dict[str, list[tuple[str, _Experts]]] = defaultdict(list)
+    for one in sharded_parameters(known) if experts else ():
+        number = one.value.number or 0
         sizes = () if one.global_shape is None else one.global_shape.dimensions
-        if product is None or roles.of_number(one.value.number or 0).role != WEIGHTS:
-            continue
-        for size, entry in zip(sizes, one.spec or (), strict=False):
-            for axis in axes_of_entry(entry) if size == product.experts else ():
-                groups.setdefault(axis, []).append((one.value.name, product))
+        if number in experts and argument_roles(known).of_number(number).role == WEIGHTS:
+            for size, entry in zip(sizes, one.spec or (), strict=False):
+                for axis in axes_of_entry(entry) if size == experts[number].experts else ():
+                    groups[axis].append((one.value.name, experts[number]))
     for axis, weights in groups.items():
-        names = {name for name, _ in weights}
+        names = [name for name, _ in weights]
         along = (one for one in collectives(known).collectives if axis in (one.axes or ()))
-        found = [o for o in along if o.kind == "all-gather" and not names.isdisjoint(o.parameters)]
-        if found:
-            first = min((product for _, product in weights), key=lambda one: one.row)
-            yield _experts_finding(known, axis, [name for name, _ in weights], first, found)
-
-
-def _experts_finding(
-    known: ModuleDump,
-    axis: str,
-    names: Sequence[str],
-    first: _Experts,
-    gathers: Sequence[Collective],
-) -> Finding:
-    spec, wire, line = _token_spec(known, axis, first), run_sum(gathers, WIRE), first.place
-    made = finding_of(
-        gathers,
-        f"{listed(names, 2)}: the weights of all experts are gathered over {axis}, which divides "
-        "them by experts",
-        f"after {line_text(line)}: x = jax.lax.with_sharding_constraint(x, {spec}), so that tokens "
-        "are sent to their experts",
-        saves=Saves.about(sent_bytes=None if wire is None else wire.most),
-    )
-    change = Remedy(kind="constraint", target=f"add {line_text(line)}={spec}")
-    return replace(made, **at(line), changes=(change,))
+        found = [
+            one
+            for one in along
+            if one.kind == "all-gather" and not set(names).isdisjoint(one.parameters)
+        ]
+        if not found:
+            continue
+        first = min((product for _, product in weights), key=lambda one: one.row)
+        spec, wire, line = _token_spec(known, axis, first), run_sum(found, WIRE), first.place
+        made = finding_of(
+            found,
+            f"{listed(names, 2)}: the weights of all experts are gathered over {axis}, which "
+            "divides them by experts",
+            f"after {line_text(line)}: x = jax.lax.with_sharding_constraint(x, {spec}), so that "
+            "tokens are sent to their experts",
+            saves=Saves.about(sent_bytes=None if wire is None else wire.most),
+        )
+        change = Remedy(kind="constraint", target=f"add {line_text(line)}={spec}")
+        yield replace(made, **at(line), changes=(change,))
 
 
 class _Experts(NamedTuple):
@@ -353,12 +325,10 @@ def _token_spec(known: ModuleDump, axis: str, product: _Experts) -> str:
     """Return the spec that divides tokens by experts, and their batch by its other axes."""
     entries: list[tuple[str, ...]] = [()] * len(product.tokens)
     entries[product.tokens.index(product.experts)] = (axis,)
-    shardings, roles = sharding_results(known), argument_roles(known)
-    for one in () if shardings is None else shardings.table.parameters:
-        is_input = roles.of_number(one.value.number or 0).role not in (WEIGHTS, STATE)
-        size = (*(() if one.global_shape is None else one.global_shape.dimensions), 0)[0]
-        if is_input and one.spec and size in product.tokens:
-            place = product.tokens.index(size)
+    for one in inputs_of(known):
+        sizes = () if one.global_shape is None else one.global_shape.dimensions
+        if one.spec and sizes and sizes[0] in product.tokens:
+            place = product.tokens.index(sizes[0])
             rest = tuple(a for a in axes_of_entry(one.spec[0]) if a != axis)
             entries[place] = entries[place] or rest
     spec = spec_of_axes(entries)
@@ -390,7 +360,7 @@ def sliced_all_reduce(known: ModuleDump) -> Iterator[Finding]:
         behind this text. Then it is an info, and what-if --target shows it. So it is for the
         gradients of activations, which no line of the program makes.
     """
-    module = hlo_text(known)
+    module, before = hlo_text(known), known.before
     sliced = [
         one
         for one in transfers(known)
@@ -398,43 +368,30 @@ def sliced_all_reduce(known: ModuleDump) -> Iterator[Finding]:
         and one.parts
         and all(is_cut_to_own_part(module, part.result) for part in one.parts)
     ]
-    asked, is_on_cpu = _asked(known) if sliced else frozenset(), backend_of_dump(known) == "cpu"
-    for group in by_line(one.collective for one in sliced if _dimensions(module, one) not in asked):
-        one = finding_of(
+    # reduce-scatters that the program asks for: XLA may perform them as all-reduce and slice
+    rows = range(len(before.opcodes)) if before is not None and sliced else ()
+    asked = {
+        shape.dimensions
+        for row in rows
+        if before is not None and before.opcodes[row] == "reduce-scatter"
+        if (shape := before.operand_shape(row, 0)) is not None
+    }
+    is_on_cpu = backend_of_dump(known) == "cpu"
+    shapes = [(one, shape_of(module, one.parts[0].operand)) for one in sliced]
+    found = (o.collective for o, shape in shapes if shape is None or shape.dimensions not in asked)
+    for group in by_line(found):
+        is_backward = any(BACKWARD in (one.op_name or "") for one in group)
+        end = end_of(module, group[0]) if is_backward else None
+        leaves = () if end is None or end.shape is None else end.shape.leaves()
+        is_of_weight = any(has_shape_of_weight(known, leaf) for _, leaf in leaves)
+        made = finding_of(
             group,
             f"{subject(group)}: each device uses only its own part of the result",
             "divide the result where it is made: with_sharding_constraint, or lax.psum_scatter",
             saved_share=0.5,
-            severity=Severity.INFO if is_on_cpu or not _is_made(known, group) else None,
+            severity=Severity.INFO if is_on_cpu or (is_backward and not is_of_weight) else None,
         )
-        yield replace(one, axes=group[0].axes or ())
-
-
-def _is_made(known: ModuleDump, sums: Sequence[Collective]) -> bool:
-    """Return whether sums are of the forward pass, or of the gradient of a weight."""
-    if not any(BACKWARD in (one.op_name or "") for one in sums):
-        return True
-    end = end_of(hlo_text(known), sums[0])
-    leaves = () if end is None or end.shape is None else end.shape.leaves()
-    return any(has_shape_of_weight(known, leaf) for _, leaf in leaves)
-
-
-def _asked(known: ModuleDump) -> frozenset[object]:
-    """Return the dimensions of the operands of reduce-scatters that the program asks for.
-
-    XLA may perform them as an all-reduce and a slice, which is its choice.
-    """
-    before = known.before
-    if before is None:
-        return frozenset()
-    rows = (row for row, opcode in enumerate(before.opcodes) if opcode == "reduce-scatter")
-    shapes = (before.instruction(row).operand_shape(0) for row in rows)
-    return frozenset(one.dimensions for one in shapes if one is not None)
-
-
-def _dimensions(module: HloModule, one: Transfer) -> object:
-    shape = shape_of(module, one.parts[0].operand)
-    return None if shape is None else shape.dimensions
+        yield replace(made, axes=group[0].axes or ())
 
 
 # ---- C003 ----------------------------------------------------------------------------------------
@@ -471,17 +428,15 @@ def invariant_collective(known: ModuleDump) -> Iterator[Finding]:
         if count is not None and count > 1 and _is_invariant(hlo_text(known), one, carried):
             found.append(one.collective)
     for group in by_line(found):
-        count = max(trips[one.loop_path[-1]] or 1 for one in group)
+        counts = [trips[one.loop_path[-1]] or 1 for one in group]
         wire = sum_of(
-            None
-            if one.wire_bytes_per_run is None
-            else one.wire_bytes_per_run - one.wire_bytes_per_run // (trips[one.loop_path[-1]] or 1)
-            for one in group
+            None if (sent := one.wire_bytes_per_run) is None else sent - sent // count
+            for one, count in zip(group, counts, strict=True)
         )
         yield finding_of(
             group,
             f"{subject(group)} in the loop {group[0].loop_path[-1]}: the same operands in each of "
-            f"{count} trips",
+            f"{max(counts)} trips",
             "compute it before the loop and close over the result",
             saves=Saves.up_to(sent_bytes=wire),
         )
@@ -615,30 +570,22 @@ def accumulated_all_reduce(known: ModuleDump) -> Iterator[Finding]:
                 summed.append(one.collective)
                 found.append(sums[0])
     for place, summed, found in groups.values():
-        yield _finding(known, place, summed, found)
-
-
-def _finding(
-    known: ModuleDump,
-    place: SourceLocation | None,
-    summed: Sequence[Collective],
-    sums: Sequence[_Sum],
-) -> Finding:
-    trips = min(one.trips for one in sums)
-    is_moved = backend_of_dump(known) == "cpu" and all(one.is_plain for one in sums)
-    wire = run_sum(summed, WIRE)
-    once = None if wire is None else wire.most // trips
-    found = finding_of(
-        summed,
-        f"{subject(summed)} in each of {trips} trips of a loop that only adds them up"
-        + ("" if once is None else f": one after it sends {format_bytes(once)}"),
-        "add up the gradients of each device in the loop, in jax.shard_map with params = "
-        'jax.lax.pcast(params, axes, to="varying"), and jax.lax.psum(total, axes) after it',
-        saves=Saves.up_to(sent_bytes=None if wire is None or once is None else wire.most - once),
-        severity=Severity.INFO if is_moved else None,
-    )
-    note = "the compilers for TPU and GPU move it: hlo-lens what-if --target shows it"
-    return replace(found, **at(place), evidence=(*found.evidence, *[note] * is_moved))
+        trips, wire = min(one.trips for one in found), run_sum(summed, WIRE)
+        is_moved = backend_of_dump(known) == "cpu" and all(one.is_plain for one in found)
+        once, saved = "", None
+        if wire is not None:
+            saved = wire.most - wire.most // trips
+            once = f": one after it sends {format_bytes(wire.most // trips)}"
+        made = finding_of(
+            summed,
+            f"{subject(summed)} in each of {trips} trips of a loop that only adds them up{once}",
+            "add up the gradients of each device in the loop, in jax.shard_map with params = "
+            'jax.lax.pcast(params, axes, to="varying"), and jax.lax.psum(total, axes) after it',
+            saves=Saves.up_to(sent_bytes=saved),
+            severity=Severity.INFO if is_moved else None,
+        )
+        note = "the compilers for TPU and GPU move it: hlo-lens what-if --target shows it"
+        yield replace(made, **at(place), evidence=(*made.evidence, *[note] * is_moved))
 
 
 def _sum(known: ModuleDump, value: Value) -> _Sum | None:

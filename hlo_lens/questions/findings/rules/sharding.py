@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,13 @@ from hlo_lens.questions.findings.findings import WARNING_SHARE, whole
 from hlo_lens.questions.findings.rule import NO_TEXT_BEFORE, module_rule
 from hlo_lens.questions.findings.values import (
     argument_of,
+    axes_dividing,
     dropping_constraints,
     finding_of,
     first_use,
     is_on_host,
     is_part,
+    line_text,
     maker_place,
     of_weights,
     place_of,
@@ -36,7 +39,8 @@ from hlo_lens.questions.sharding.savings import (
     sharding_results,
 )
 from hlo_lens.questions.what_if.arguments import covering_patterns, index_of
-from hlo_lens.shapes.named_sharding import axes_of_entry, spec_of_axes, written_spec
+from hlo_lens.questions.work.work import sharded_parameters
+from hlo_lens.shapes.named_sharding import spec_of_axes, written_spec
 from hlo_lens.text.dump_kinds import BEFORE
 from hlo_lens.text.errors import MissingDumpError
 from hlo_lens.text.units import format_bytes, plural
@@ -51,7 +55,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.collectives.operand_shardings import ChangedAxes, MovedAxis
     from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.questions.sharding.savings import Saving
-    from hlo_lens.shapes.mesh import Mesh
+    from hlo_lens.shapes.shape import Shape
 
 
 # ---- M003 ----------------------------------------------------------------------------------------
@@ -98,29 +102,25 @@ def replicated_value(known: ModuleDump) -> Iterator[Finding]:
         return
     if not shardings.is_complete:
         raise MissingDumpError("the text ends before the end of its entry computation")
-    replicated = shardings.replicated
-    best: dict[object, Saving] = {}
     moved = {
         (one.value.kind, one.value.number, one.value.index)
-        for pair in resharded_arguments(known)
+        for pair in resharded_arguments(known)  # M002 has those that enter and leave in two ways
         for one in pair
     }
-    on_device = (one for one in replicated.savings if not is_on_host(known, one.value))
-    for saving in on_device:  # largest first
+    best: dict[object, Saving] = {}
+    for saving in shardings.replicated.savings:  # largest first
         entry = saving.value.value
         key = entry.kind, entry.number, entry.index
-        if key not in moved:  # M002 has those that enter and leave in two ways
+        if key not in moved and not is_on_host(known, saving.value):
             best.setdefault(key, saving)
-    if replicated.no_axes and not best:
-        size = sum(one.padded_device_bytes or 0 for one in replicated.replicated)
+    if shardings.replicated.no_axes and not best:
+        size = sum(one.padded_device_bytes or 0 for one in shardings.replicated.replicated)
         if size >= _LEAST_BYTES:
             raise MissingDumpError(f"{format_bytes(size)} are replicated over an unknown mesh")
-    if not best:
-        return
     case = _Case(known)
-    groups: dict[object, list[Saving]] = {}
+    groups: dict[object, list[Saving]] = defaultdict(list)
     for saving in best.values():
-        groups.setdefault(case.group(saving), []).append(saving)
+        groups[case.group(saving)].append(saving)
     for savings in groups.values():
         yield from case.findings(savings)
 
@@ -130,26 +130,23 @@ class _Case:
 
     def __init__(self, known: ModuleDump) -> None:
         self.known = known
-        self.roles = argument_roles(known)
         shardings = sharding_results(known)
         self.table = () if shardings is None else shardings.table.values
-        self.dividing: dict[str, set[str]] = {}
-        for one in self.table:
-            if one.value.kind == "parameter":
-                self.dividing.setdefault(self.role(one), set()).update(_axes(one))
+        self.dividing: dict[str, set[str]] = defaultdict(set)
+        for one in sharded_parameters(known):
+            self.dividing[self.role(one)] |= axes_dividing(one)
 
     def role(self, value: ShardedValue) -> str:
         """Return the role of an argument; that of others is not evident."""
         number = value.value.number
-        return OTHER if number is None else self.roles.of_number(number).role
+        return OTHER if number is None else argument_roles(self.known).of_number(number).role
 
     def is_parallel(self, saving: Saving) -> bool:
         """Return whether an axis divides inputs and no weights: plain data parallelism."""
         role = self.role(saving.value)
-        of_its_kind = self.dividing.get(WEIGHTS, set()) | self.dividing.get(role, set())
-        inputs = self.dividing.get(INPUTS, set()) | self.dividing.get(OTHER, set())
-        is_data = saving.axis in inputs and saving.axis not in of_its_kind
-        return role in (WEIGHTS, STATE) and is_data
+        inputs = self.dividing[INPUTS] | self.dividing[OTHER]
+        of_its_kind = self.dividing[WEIGHTS] | self.dividing[role]
+        return role in (WEIGHTS, STATE) and saving.axis in inputs - of_its_kind
 
     def group(self, saving: Saving) -> object:
         """Return the key of the finding: weights and optimizer state together, else an argument."""
@@ -171,13 +168,13 @@ class _Case:
         if fits is not False and self.is_parallel(first):
             yield self._parallel(savings)
             return
-        value, entry, names = first.value, first.value.value, [*map(_name, savings)]
-        role = self.role(value)
+        entry, names, role = first.value.value, [*map(_name, savings)], self.role(first.value)
         is_argument = entry.kind == "parameter"
         specs = [self._spec(one) for one in savings]
-        is_open = role in (INPUTS, OTHER) and is_argument and value.value.aliased_with is None
-        is_claimed = not (is_open and first.axis in self.dividing.get(WEIGHTS, set()))
+        is_open = role in (INPUTS, OTHER) and is_argument and entry.aliased_with is None
+        is_claimed = not (is_open and first.axis in self.dividing[WEIGHTS])
         is_fault = is_claimed and any(self._is_fault(one, size) for one in savings)
+        axes = (of_weights(first.axis),) if role in (STATE, WEIGHTS) else (first.axis,)
         place = (
             first_use(self.known, entry.number)
             if is_argument
@@ -199,9 +196,7 @@ class _Case:
             saves=Saves.about(size) if is_claimed else Saves(),
             severity=None if is_fault else Severity.INFO,
             has_cost=True,
-            axes=(of_weights(first.axis),)
-            if role in (STATE, WEIGHTS)
-            else (first.axis,) * is_argument,
+            axes=axes if is_argument else (),
             changes=self._changes(savings),
         )
 
@@ -241,10 +236,10 @@ class _Case:
 
     def _changes(self, savings: Sequence[Saving]) -> tuple[Remedy, ...]:
         """Return the changes that divide some values, those of one spec by patterns."""
-        arguments = [one.value.name or "" for one in self.table if one.value.kind == "parameter"]
-        by_spec: dict[str, list[str]] = {}
+        arguments = [one.value.name or "" for one in sharded_parameters(self.known)]
+        by_spec: dict[str, list[str]] = defaultdict(list)
         for one in savings:
-            by_spec.setdefault(self._spec(one), []).append(_name(one))
+            by_spec[self._spec(one)].append(_name(one))
         return tuple(
             Remedy(kind="shard", target=f"{pattern}={spec}")
             for spec, names in by_spec.items()
@@ -256,10 +251,12 @@ class _Case:
 
         A result of this shape is its update, or is used beside it.
         """
-        value = saving.value
-        for one in self.table if value.value.kind != "parameter" else ():
-            is_alike = one.global_shape is not None and one.value.kind == "parameter"
-            if is_alike and saving.axis in _axes(one) and _is_same_array(one, value):
+        shape = saving.value.global_shape
+        is_result = saving.value.value.kind != "parameter" and shape is not None
+        for one in sharded_parameters(self.known) if is_result else ():
+            own = one.global_shape
+            is_divided = own is not None and saving.axis in axes_dividing(one)
+            if is_divided and own and shape and _array(own) == _array(shape):
                 return written_spec(one.spec or ())
         return _divided(saving)
 
@@ -275,17 +272,8 @@ class _Case:
         return role == STATE or (role != INPUTS and value.value.aliased_with is not None)
 
 
-def _is_same_array(one: ShardedValue, other: ShardedValue) -> bool:
-    """Return whether two values have the same dimensions and element type."""
-    first, second = one.global_shape, other.global_shape
-    if first is None or second is None:
-        return False
-    return (first.element_type, first.dimensions) == (second.element_type, second.dimensions)
-
-
-def _axes(value: ShardedValue) -> set[str]:
-    """Return the mesh axes that divide a value."""
-    return {axis for entry in value.spec or () for axis in axes_of_entry(entry)}
+def _array(shape: Shape) -> object:
+    return shape.element_type, shape.dimensions
 
 
 def _name(saving: Saving) -> str:
@@ -340,35 +328,50 @@ def gathering_constraint(known: ModuleDump) -> Iterator[Finding]:
     if known.before is None:
         is_early = known.stage == BEFORE
         raise MissingDumpError(_NO_COMPILED_TEXT if is_early else NO_TEXT_BEFORE)
-    found = collectives(known)
-    mesh = found.meshes[0].mesh if found.meshes else None
     dropped = dropping_constraints(known)
-    groups: dict[SourceLocation | None, list[Collective]] = {}
+    groups: dict[SourceLocation | None, list[Collective]] = defaultdict(list)
     for one in gathers:
         cause = next((drop for drop in dropped if _is_cause(known, drop, one)), None)
         if cause is not None:
-            groups.setdefault(cause.place, []).append(one)
+            groups[cause.place].append(one)
     for place, caused in groups.items():
         causes = [one for one in dropped if one.place == place]
-        yield _gathering_finding(
-            known, causes, caused, 0 if mesh is None else _of_sums(known, causes, mesh)
+        first, line = causes[0], line_text(place)
+        axes, kept = ",".join(first.axes), written_spec(spec_of_axes([*first.kept]))
+        runs, sums = run_sum(caused, COUNT), _of_sums(known, causes)
+        is_looped = runs is not None and runs.most > len(caused)
+        times = f", {runs.most} times in a run" if runs is not None and is_looped else ""
+        what = first.origin if first.argument is not None else "the value"
+        found = finding_of(
+            caused,
+            f"the sharding constraint leaves out {axes}, which divides {what}: it is gathered by "
+            f"{plural(len(caused), 'all-gather')}{times}",
+            f"keep {axes}: {kept} in with_sharding_constraint, or delete the constraint",
+        )
+        sent = None if found.saves.sent_bytes is None else found.saves.sent_bytes + sums
+        grown = f"sums of its gradients over other axes send {format_bytes(sums)} more"
+        yield replace(
+            found,
+            **at(place),
+            axes=first.axes,
+            saves=Saves.up_to(sent_bytes=sent),
+            evidence=(
+                *found.evidence,
+                *[grown] * bool(sums),
+                f"{first.name} of {first.operand}, before optimizations: {axes} divides it "
+                f"(as {first.origin})",
+            ),
+            changes=(Remedy(kind="constraint", target=f"drop {line}"),) if line else (),
         )
 
 
 def _is_cause(known: ModuleDump, dropped: ChangedAxes, gather: Collective) -> bool:
     """Return whether a constraint needs an all-gather; of an argument also by its elements."""
-    if dropped.paths.isdisjoint(_gathering_paths(gather.own_op_name)) or set(
-        dropped.axes
-    ).isdisjoint(gather.axes or ()):
+    is_along = not set(dropped.axes).isdisjoint(gather.axes or ())
+    if not is_along or dropped.paths.isdisjoint(member_paths(gather.own_op_name or "")):
         return False
     is_part = dropped.argument is None or dropped.elements is None
     return is_part or dropped.elements in _elements(known, gather)
-
-
-def _gathering_paths(path: str | None) -> list[str]:
-    from hlo_lens.questions.collectives.origin import member_paths
-
-    return member_paths(path or "")
 
 
 def _elements(known: ModuleDump, collective: Collective) -> list[int | None]:
@@ -378,56 +381,20 @@ def _elements(known: ModuleDump, collective: Collective) -> list[int | None]:
     return [leaf.element_count for _, leaf in leaves]
 
 
-def _of_sums(known: ModuleDump, dropped: Sequence[ChangedAxes], mesh: Mesh) -> int:
+def _of_sums(known: ModuleDump, dropped: Sequence[ChangedAxes]) -> int:
     """Return the bytes by which sums over other axes grow: gradients are summed whole."""
-    grown = 0.0
-    for one in collectives(known).collectives:
-        parts, total = one.axes or (), sum(n or 0 for n in _elements(known, one))
-        for cause in dropped if one.kind == "all-reduce" else ():
-            is_other = cause.argument is None and set(cause.axes).isdisjoint(parts)
-            if (
-                is_other
-                and total >= (cause.elements or total + 1)
-                and cause.paths & {*_gathering_paths(one.op_name)}
-            ):
-                size = math.prod(mesh.sizes.get(axis, 1) for axis in cause.axes)
-                share = (cause.elements or 0) / total * (1 - 1 / size)
-                grown += (one.wire_bytes_per_run or 0) * share
+    meshes, grown = collectives(known).meshes, 0.0
+    for one in collectives(known).collectives if meshes else ():
+        total = sum(n or 0 for n in _elements(known, one)) if one.kind == "all-reduce" else 0
+        paths = {*member_paths(one.op_name or "")}
+        for cause in dropped if total else ():
+            is_other = cause.argument is None and set(cause.axes).isdisjoint(one.axes or ())
+            elements = cause.elements or 0
+            if is_other and 0 < elements <= total and cause.paths & paths:
+                size = math.prod(meshes[0].mesh.sizes.get(axis, 1) for axis in cause.axes)
+                grown += (one.wire_bytes_per_run or 0) * elements / total * (1 - 1 / size)
                 break
     return int(grown)
-
-
-def _gathering_finding(
-    known: ModuleDump, causes: Sequence[ChangedAxes], caused: Sequence[Collective], sums: int
-) -> Finding:
-    first, place = causes[0], causes[0].place
-    axes = ",".join(first.axes)
-    kept = written_spec(spec_of_axes([*first.kept]))
-    runs = run_sum(caused, COUNT)
-    times = f", {runs.most} times in a run" if runs is not None and runs.most > len(caused) else ""
-    what = first.origin if first.argument is not None else "the value"
-    found = finding_of(
-        caused,
-        f"the sharding constraint leaves out {axes}, which divides {what}: it is gathered by "
-        f"{plural(len(caused), 'all-gather')}{times}",
-        f"keep {axes}: {kept} in with_sharding_constraint, or delete the constraint",
-    )
-    sent = None if found.saves.sent_bytes is None else found.saves.sent_bytes + sums
-    grown = f"sums of its gradients over other axes send {format_bytes(sums)} more"
-    line = "" if place is None else f"{place.file.rpartition('/')[2]}:{place.line}"
-    return replace(
-        found,
-        **at(place),
-        axes=first.axes,
-        saves=Saves.up_to(sent_bytes=sent),
-        evidence=(
-            *found.evidence,
-            *((grown,) if sums else ()),
-            f"{first.name} of {first.operand}, before optimizations: {axes} divides it "
-            f"(as {first.origin})",
-        ),
-        changes=(Remedy(kind="constraint", target=f"drop {line}"),) if line else (),
-    )
 
 
 # ---- C017 ----------------------------------------------------------------------------------------
@@ -471,35 +438,35 @@ def moved_axis(known: ModuleDump) -> Iterator[Finding]:
         for one in changed_axes(before, meshes[0].mesh if meshes else None)
         if one.moved and one.argument is None and one.place is not None
     ]
+    forward = [one for one in changed if not any(BACKWARD in path for path in one.paths)]
+    to_batch = {move.axis for one in forward for move in one.moved if move.after == 0}
     seen = set()
-    for one in changed:
-        is_forward = not any(BACKWARD in path for path in one.paths)
-        for move in one.moved if is_forward and one.place not in seen else ():
+    for one in forward:
+        for move in one.moved if one.place not in seen else ():
             back = _way_back(before, one, move, changed)
-            along = [two for two in exchanges if move.axis in (two.axes or ())]
-            caused = along
+            caused = [two for two in exchanges if move.axis in (two.axes or ())]
             if back is not None:
                 lines = {one.place, back.place}
                 paths = {path for two in changed if two.place in lines for path in two.paths}
-                caused = [two for two in along if not paths.isdisjoint(_moved_paths(two))]
-            if caused and (back is not None or _leaves_batch(move, changed)):
-                seen.add(one.place)
-                yield _moved_finding(one, move, back, caused)
-
-
-def _moved_paths(one: Collective) -> list[str]:
-    return member_paths(one.own_op_name or "")
-
-
-def _leaves_batch(move: MovedAxis, changed: Sequence[ChangedAxes]) -> bool:
-    """Return whether an axis leaves the first dimension, and no constraint moves it back."""
-    is_moved_back = any(
-        other.axis == move.axis and other.after == 0
-        for one in changed
-        if not any(BACKWARD in path for path in one.paths)
-        for other in one.moved
-    )
-    return move.before == 0 and not is_moved_back
+                caused = [o for o in caused if paths & {*member_paths(o.own_op_name or "")}]
+            leaves_batch = move.before == 0 and move.axis not in to_batch
+            if not caused or (back is None and not leaves_batch):
+                continue
+            seen.add(one.place)
+            sent = plural(len(caused), "exchange")
+            message = f"the sharding constraint moves {move.axis} from dimension {move.before} to "
+            if back is None:
+                message += f"{move.after}, away from the batch: {sent} over {move.axis}"
+            else:
+                message += f"{move.after}, and the one at {line_text(back.place)} moves it back: "
+                message += f"{sent}, and nothing between needs it"
+            fix = (
+                f"keep {move.axis} at dimension {move.before} in the PartitionSpec, or drop the "
+                "constraint"
+            )
+            change = Remedy(kind="constraint", target=f"drop {line_text(one.place)}")
+            found = finding_of(caused, message, fix)
+            yield replace(found, **at(one.place), changes=(change,))
 
 
 def _way_back(
@@ -524,24 +491,22 @@ def _is_needed(
     """
     flow = value_flow(module)
     first, last = (rows[name] for name in names)
+    batch = module.instruction(first).shape
     waiting, seen = [Value(last)], {Value(last), Value(first)}
     while waiting:
         for operand in map(flow.definition, flow.operands(waiting.pop().row)):
-            if operand in seen or not _is_as_large(module, operand, first):
+            shape = module.instruction(operand.row).shape
+            # an activation that is computed from the first has its batch
+            is_array = shape is not None and batch is not None and not shape.is_tuple
+            if operand in seen or not is_array or shape is None or batch is None:
+                continue
+            if not shape.rank or not batch.rank or shape.dimensions[0] != batch.dimensions[0]:
                 continue
             if len(seen) > _MOST_STEPS or _combines(module, operand.row, dimension):
                 return True
             seen.add(operand)
             waiting.append(operand)
     return False
-
-
-def _is_as_large(module: HloModule, value: Value, row: int) -> bool:
-    """Return whether a value may be an activation computed from another: it has its batch."""
-    shape, other = module.instruction(value.row).shape, module.instruction(row).shape
-    if shape is None or other is None or shape.is_tuple or not shape.rank or not other.rank:
-        return False
-    return shape.dimensions[0] == other.dimensions[0]
 
 
 def _combines(module: HloModule, row: int, dimension: int) -> bool:
@@ -556,44 +521,12 @@ def _combines(module: HloModule, row: int, dimension: int) -> bool:
     return opcode in COMBINING or opcode == "while" or opcode_traits(opcode).is_contraction
 
 
-def _moved_finding(
-    one: ChangedAxes, move: MovedAxis, back: ChangedAxes | None, caused: Sequence[Collective]
-) -> Finding:
-    line, sent = _line(one), plural(len(caused), "exchange")
-    away = f"from dimension {move.before} to {move.after}"
-    if back is None:
-        message = (
-            f"the sharding constraint moves {move.axis} {away}, away from the batch: "
-            f"{sent} over {move.axis}"
-        )
-    else:
-        message = (
-            f"the sharding constraint moves {move.axis} {away}, and the one at {_line(back)} moves "
-            f"it back: {sent}, and nothing between needs it"
-        )
-    fix = (
-        f"keep {move.axis} at dimension {move.before} in the PartitionSpec, or drop the constraint"
-    )
-    return replace(
-        finding_of(caused, message, fix),
-        **at(one.place),
-        changes=(Remedy(kind="constraint", target=f"drop {line}"),),
-    )
-
-
-def _line(one: ChangedAxes) -> str:
-    place = one.place
-    return "" if place is None else f"{place.file.rpartition('/')[2]}:{place.line}"
-
-
 # ---- C016 ----------------------------------------------------------------------------------------
 
 
 _KINDS = ("all-to-all", "collective-permute", "all-gather")
 _CUTS = ("split", "slice", "concatenate", "pad", "reshape")
 """Last steps of the operation paths of what cuts or joins; the last two in backward passes."""
-
-_ROLLED = "roll"
 
 _SPLIT = (
     "make what is split a dimension of its own that nothing divides: a weight (width, 3, heads, "
@@ -629,10 +562,12 @@ def cut_dimension(known: ModuleDump) -> Iterator[Finding]:
         Few bytes are sent: a shift by one position along a divided sequence, or jnp.roll, which is
         no finding.
     """
-    groups: dict[object, list[Collective]] = {}
+    groups: dict[object, list[Collective]] = defaultdict(list)
     for one in collectives(known).collectives:
-        if one.kind in _KINDS and one.axes and not one.moves_nothing and _is_cut(one.op_name or ""):
-            groups.setdefault(place_of(one), []).append(one)
+        *around, last = (one.op_name or "").split("/")
+        is_cut = last in _CUTS and not any("roll" in step for step in around)
+        if one.kind in _KINDS and one.axes and not one.moves_nothing and is_cut:
+            groups[place_of(one)].append(one)
     if groups and known.before is None:
         raise MissingDumpError(NO_TEXT_BEFORE)
     for found in groups.values():
@@ -657,9 +592,3 @@ def _is_along(known: ModuleDump, one: Collective) -> bool:
         return False
     operation = needing_operation(before, one, mesh, {one.op_name: place_of(one)})
     return operation is not None and any(operation.uses_of(axis)[0] for axis in one.axes or ())
-
-
-def _is_cut(op_name: str) -> bool:
-    """Return whether an operation path is of a cut or join that the program asks for."""
-    *around, last = op_name.split("/")
-    return last in _CUTS and not any(_ROLLED in step for step in around)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.query import tabulate
 from hlo_lens.program.flops import flops, flops_of
-from hlo_lens.program.origins import InstructionPlaces, Origins, origins, origins_of
+from hlo_lens.program.origins import InstructionPlaces, origins, origins_of
 from hlo_lens.program.runs import CallCounts, SumPart, bounded_sum
 from hlo_lens.program.summary import hlo_text, instruction_table, num_devices
 from hlo_lens.program.value_flow import Value
@@ -20,6 +21,7 @@ from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, Severity
 from hlo_lens.questions.findings.rule import MEMORY, module_rule
 from hlo_lens.questions.findings.rules.sharding import replicated_value
 from hlo_lens.questions.findings.values import (
+    axes_dividing,
     dropping_constraints,
     finding_of,
     first_use,
@@ -30,23 +32,26 @@ from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.memory.roles import (
     BACKWARD,
     RECOMPUTED,
-    STATE,
     WEIGHTS,
     Differentiation,
     argument_roles,
 )
-from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.questions.work.lost_axis import Loss, LostAxis, is_stated_for_features, lost_axis
-from hlo_lens.questions.work.work import mesh_axes, work
+from hlo_lens.questions.work.work import (
+    inputs_of,
+    is_input,
+    mesh_axes,
+    sharded_parameters,
+    work,
+)
 from hlo_lens.shapes.named_sharding import axes_of_entry, partition_spec_text, spec_of_axes
 from hlo_lens.text.source_files import is_library_file
 from hlo_lens.text.units import flops_text, format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.hlo.metadata import SourceLocation
-    from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.questions.sharding.placement import ShardedValue
@@ -56,11 +61,9 @@ if TYPE_CHECKING:
 # ---- W001 ----------------------------------------------------------------------------------------
 
 
-_LEAST_SHARE = 0.05
-"""Share of a device's FLOP below which repeating them is by design."""
-
-_LEAST_OF_WEIGHTS = 0.15
-"""The same for an axis that divides weights alone."""
+_LEAST_SHARE, _LEAST_OF_WEIGHTS = 0.05, 0.15
+"""Share of a device's FLOP below which repeating them is by design; if the axis divides weights
+alone."""
 
 _ERROR_SHARE = 0.25
 _MOST_LINES = 4
@@ -102,8 +105,8 @@ def _repeated(known: ModuleDump) -> dict[str, list[RepeatedProduct]]:
     for product in found.products if found.flops and found.repeated_flops else ():
         for axis in product.axis.split(",") if product.axis else ():
             by_axis[axis].append(product)
-    inputs, weights = _parameters(known)
-    only_weights = weights - set(inputs)
+    of_inputs = {axis for one in inputs_of(known) for axis in axes_dividing(one)}
+    only_weights = _axes_of_weights(known) - of_inputs
     return {
         axis: products
         for axis, products in by_axis.items()
@@ -118,36 +121,18 @@ def _repeated_flops(known: ModuleDump, axis: str, products: Sequence[RepeatedPro
     return bounded_sum(parts).most
 
 
-def _parameters(known: ModuleDump) -> tuple[dict[str, list[ShardedValue]], set[str]]:
-    """Return the inputs that each axis divides, and the axes of weights and optimizer state."""
-    shardings = sharding_results(known)
-    inputs: dict[str, list[ShardedValue]] = defaultdict(list)
-    weights: set[str] = set()
-    for value in () if shardings is None else shardings.table.values:
-        if value.value.kind != "parameter":
-            continue
-        for entry in value.spec or ():
-            for axis in axes_of_entry(entry):
-                if _is_input(known, value.value.number):
-                    inputs[axis].append(value)
-                else:
-                    weights.add(axis)
-    return inputs, weights
-
-
-def _is_input(known: ModuleDump, number: int | None) -> bool:
-    return number is not None and argument_roles(known).of_number(number).role not in (
-        WEIGHTS,
-        STATE,
-    )
+def _axes_of_weights(known: ModuleDump) -> set[str]:
+    """Return the axes that divide weights or optimizer state."""
+    parameters = sharded_parameters(known)
+    others = (one for one in parameters if not is_input(known, one.value.number))
+    return {axis for one in others for axis in axes_dividing(one)}
 
 
 def _repeated_finding(
     known: ModuleDump, found: Work, axis: str, products: Sequence[RepeatedProduct]
 ) -> Finding:
     size, repeated = mesh_axes(known).sizes[axis], _repeated_flops(known, axis, products)
-    weights = {one.row: one.repeated_flops for one in products}
-    lost = lost_axis(known, axis, weights, lambda number: _is_input(known, number))
+    lost = lost_axis(known, axis, {one.row: one.repeated_flops for one in products})
     if lost is not None and lost.loss is Loss.INPUT:
         dropped = (one for one in dropping_constraints(known) if axis in one.axes)
         place = next((one.place for one in dropped if one.argument is not None), None)
@@ -157,45 +142,39 @@ def _repeated_finding(
     place = None if lost is None else lost.place
     if inputs:
         place = first_use(known, inputs[0].value.number)
-    share = found.equal_share_flops
+    share, all_flops = found.equal_share_flops, found.flops or 0
     change, fix = _fix(known, axis, lost, inputs)
-    line = "here" if place is None else line_text(place)
     loss = _UNKNOWN_LOSS if lost is None else _LOSSES[lost.loss]
-    work_text = f"{size} devices compute {flops_text(repeated)} of {flops_text(found.flops or 0)}"
-    one = Finding(
-        message=f"{loss.format(axis=axis, line=line)}: {work_text} alike",
+    loss = loss.format(axis=axis, line=line_text(place) or "here")
+    alike = f"{size} devices compute {flops_text(repeated)} of {flops_text(all_flops)} alike"
+    evidence = (
+        *([f"an equal share is {flops_text(share)}"] if share is not None else ()),
+        *_lines(known, products, size),
+    )
+    severity = Severity.ERROR if repeated >= _ERROR_SHARE * all_flops else Severity.WARNING
+    if inputs and axis in _axes_of_weights(known):
+        # weights that are whole along an axis that divides other weights
+        of_axis = (one for one in replicated_value(known) if one.axes == (of_weights(axis),))
+        whole = next((one for one in of_axis if one.severity is None and one.changes), None)
+        if whole is not None:
+            return replace(
+                whole,
+                message=f"{whole.message}: {alike}",
+                evidence=(*evidence, *whole.evidence),
+                saves=replace(whole.saves, flops=repeated),
+                severity=severity,
+            )
+    return Finding(
+        message=f"{loss}: {alike}",
         fix=fix,
         **at(place),
         axes=(axis, *[of_weights(axis)] * bool(inputs)),
         values=tuple(one.value.name or "" for one in inputs) or tuple(one.name for one in products),
-        evidence=(
-            *([f"an equal share is {flops_text(share)}"] if share is not None else ()),
-            *_lines(known, products, size),
-        ),
+        evidence=evidence,
         changes=() if change is None else (change,),
         saves=Saves.up_to(flops=repeated),
-        severity=(
-            Severity.ERROR if repeated >= _ERROR_SHARE * (found.flops or 0) else Severity.WARNING
-        ),
+        severity=severity,
     )
-    whole = _replicated_weights(known, axis) if inputs else None
-    if whole is None:
-        return one
-    return replace(
-        whole,
-        message=f"{whole.message}: {work_text} alike",
-        evidence=(*one.evidence, *whole.evidence),
-        saves=replace(whole.saves, flops=repeated),
-        severity=one.severity,
-    )
-
-
-def _replicated_weights(known: ModuleDump, axis: str) -> Finding | None:
-    """Return the finding about weights that are whole along an axis that divides other weights."""
-    if axis not in _parameters(known)[1]:
-        return None
-    found = (one for one in replicated_value(known) if one.axes == (of_weights(axis),))
-    return next((one for one in found if one.severity is None and one.changes), None)
 
 
 _LOSSES = {
@@ -209,18 +188,14 @@ _UNKNOWN_LOSS = "operands of products are not divided over {axis}"
 
 def _undivided_inputs(known: ModuleDump, axis: str, numbers: Sequence[int]) -> list[ShardedValue]:
     """Return those of some inputs whose first dimension an axis could divide, largest first."""
-    shardings = sharding_results(known)
     size = mesh_axes(known).sizes[axis]
     found = [
-        value
-        for value in (() if shardings is None else shardings.table.values)
-        if value.value.kind == "parameter"
-        and value.value.number in numbers
-        and value.device_shape is not None
-        and value.device_shape.dimensions
-        and (value.device_shape.dimensions[0] or 1) % size == 0
+        one
+        for one in sharded_parameters(known)
+        if one.value.number in numbers and one.device_shape and one.device_shape.dimensions
+        if (one.device_shape.dimensions[0] or 1) % size == 0
     ]
-    return sorted(found, key=lambda value: -(value.device_bytes or 0))
+    return sorted(found, key=lambda one: -(one.device_bytes or 0))
 
 
 def _fix(
@@ -256,23 +231,21 @@ def _spec_after(known: ModuleDump, axis: str, place: SourceLocation) -> str:
     the same position if there are several; else the first.
     """
     before, size = known.before, mesh_axes(known).sizes[axis]
-    inputs, _ = _parameters(known)
     batches = [
         (number, value.global_shape.dimensions[number])
-        for value in inputs.get(axis, ())
+        for value in inputs_of(known)
         for number, entry in enumerate(value.spec or ())
         if axis in axes_of_entry(entry) and value.global_shape is not None
     ]
-    places = None if before is None else InstructionPlaces(before)
-    shapes = [
-        one.shape
-        for one in (() if before is None else before.instructions)
-        if places is not None and places.innermost(one.row) == place
-    ]
-    arrays = [one for one in shapes if one is not None and not one.is_tuple and one.dimensions]
-    if not arrays:
+    arrays: list[tuple[int | None, ...]] = []
+    if before is not None:
+        places = InstructionPlaces(before)
+        rows = (row for row in range(len(before.columns)) if places.innermost(row) == place)
+        shapes = (before.instruction(row).shape for row in rows)
+        arrays = [one.dimensions for one in shapes if one is not None and not one.is_tuple]
+    sizes = max(arrays, key=lambda one: math.prod(n or 0 for n in one) if one else 0, default=())
+    if not sizes:
         return partition_spec_text((axis,))
-    sizes = max(arrays, key=lambda one: one.element_count or 0).dimensions
     likely = [n for n, length in batches if n < len(sizes) and sizes[n] == length]
     likely += [n for _, length in batches for n, one in enumerate(sizes) if one == length]
     likely += [n for n, one in enumerate(sizes) if (one or 1) % size == 0]
@@ -326,29 +299,41 @@ def lost_batch_axis(known: ModuleDump) -> Iterator[Finding]:
         a constraint divides another dimension of activations over the axis on purpose: those are no
         findings.
     """
-    inputs, _ = _parameters(known)
-    of_batch = {
-        axis
-        for axis, values in inputs.items()
-        if any(one.spec and axis in axes_of_entry(one.spec[0]) for one in values)
-    }
+    every = collectives(known).known_wire_bytes.most
+    firsts = (one.spec[0] for one in inputs_of(known) if one.spec)
+    of_batch = {axis for entry in firsts for axis in axes_of_entry(entry)}
     for axis in sorted(of_batch - _repeated(known).keys()):
         sums = [one for one in collectives(known).collectives if _is_partial_sum(one, axis)]
-        sent, every = run_sum(sums, WIRE), collectives(known).known_wire_bytes.most
-        if not sums or sent is None or sent.most < _LEAST_SENT * every:
+        wire, places = run_sum(sums, WIRE), origins(known).places
+        sent = 0 if wire is None else wire.most
+        if not sums or wire is None or sent < max(_LEAST_SENT * every, _gathered(known, axis)):
             continue
-        if sent.most < _gathered_bytes(known, axis) or is_stated_for_features(known, axis):
+        if is_stated_for_features(known, axis):
             continue
         paths = {path for one in sums for path in member_paths(one.op_name or "")}
-        places = origins(known).places
         products = {
             one.row: one.run_flops or 0
             for one in flops(known).products
             if places.op_name(one.row) in paths
         }
-        lost = lost_axis(known, axis, products, lambda number: _is_input(known, number))
-        if lost is not None and lost.loss in (Loss.OPERATION, Loss.CONSTRAINT):
-            yield _batch_finding(known, axis, lost, sums)
+        lost = lost_axis(known, axis, products)
+        if lost is None or lost.loss not in (Loss.OPERATION, Loss.CONSTRAINT):
+            continue
+        change, fix = _fix(known, axis, lost, ())
+        along = (one for one in collectives(known).collectives if axis in (one.axes or ()))
+        start = f"from {line_text(lost.place) or 'here'} on, activations lose the batch axis {axis}"
+        if lost.loss is Loss.CONSTRAINT:
+            start = f"the constraint leaves out {axis}, which divides the batch"
+        found = finding_of(
+            sums,
+            f"{start}: products are divided along what they contract, and sum their parts by "
+            f"{plural(len(sums), sums[0].kind)} of the whole batch, {format_bytes(sent)} sent",
+            fix,
+            saves=Saves.up_to(sent_bytes=known_sum(along, WIRE).most),
+            severity=Severity.ERROR if sent >= _ERROR_SHARE * every else Severity.WARNING,
+        )
+        changes = () if change is None else (change,)
+        yield replace(found, **at(lost.place), axes=(axis,), changes=changes)
 
 
 def _is_partial_sum(one: Collective, axis: str) -> bool:
@@ -361,40 +346,13 @@ def _is_partial_sum(one: Collective, axis: str) -> bool:
     )
 
 
-def _gathered_bytes(known: ModuleDump, axis: str) -> int:
+def _gathered(known: ModuleDump, axis: str) -> int:
     """Return the bytes that a device sends when weights that an axis divides are gathered once."""
-    shardings, size = sharding_results(known), mesh_axes(known).sizes.get(axis, 1)
     return sum(
-        (one.device_bytes or 0) * (size - 1)
-        for one in (() if shardings is None else shardings.table.parameters)
+        (one.device_bytes or 0) * (mesh_axes(known).sizes.get(axis, 1) - 1)
+        for one in sharded_parameters(known)
         if argument_roles(known).of_number(one.value.number or 0).role == WEIGHTS
-        and any(axis in axes_of_entry(entry) for entry in one.spec or ())
-    )
-
-
-def _batch_finding(
-    known: ModuleDump, axis: str, lost: LostAxis, sums: Sequence[Collective]
-) -> Finding:
-    change, fix = _fix(known, axis, lost, ())
-    line = "here" if lost.place is None else line_text(lost.place)
-    every, own = collectives(known).known_wire_bytes.most, run_sum(sums, WIRE)
-    along = known_sum((o for o in collectives(known).collectives if axis in (o.axes or ())), WIRE)
-    sent = 0 if own is None else own.most
-    start = f"from {line} on, activations lose the batch axis {axis}"
-    if lost.loss is Loss.CONSTRAINT:
-        start = f"the constraint leaves out {axis}, which divides the batch"
-    return replace(
-        finding_of(
-            sums,
-            f"{start}: products are divided along what they contract, and sum their parts by "
-            f"{plural(len(sums), sums[0].kind)} of the whole batch, {format_bytes(sent)} sent",
-            fix,
-            saves=Saves.up_to(sent_bytes=along.most),
-            severity=Severity.ERROR if sent >= _ERROR_SHARE * every else Severity.WARNING,
-        ),
-        **at(lost.place),
-        axes=(axis,),
-        changes=() if change is None else (change,),
+        and axis in axes_dividing(one)
     )
 
 
@@ -403,15 +361,6 @@ def _batch_finding(
 
 _MOST_ROWS = 100_000
 """Most instructions of a text that is searched."""
-
-_RECOMPUTED_LEAST_SHARE = 0.5
-"""Least share of the FLOP of the forward pass that are computed again."""
-
-_MUCH = 0.1
-"""Share of all FLOP computed again that is worth a warning."""
-
-_USED = 0.05
-"""Least share of the device that is used by a program whose speed matters."""
 
 _SAFETY = 2
 """How often the values that are computed again must fit."""
@@ -440,80 +389,50 @@ def recomputed_forward(known: ModuleDump) -> Iterator[Finding]:
         The batch is to grow, or other programs share the device. Below a tenth of the FLOP, and
         where the program takes less than a twentieth of the device, it is an info.
     """
-    memory, before = memory_results(known), known.before
+    memory, before, total = memory_results(known), known.before, flops(known).total
     limit = None if memory is None else memory.statement.limit_bytes
-    if memory is None or limit is None or memory.statement.total_bytes is None:
+    if memory is None or limit is None or before is None or total is None:
         return
-    if before is None or RECOMPUTED not in before.columns.source.text:
+    is_recomputed = RECOMPUTED in before.columns.source.text
+    if not is_recomputed or len(before.columns) > _MOST_ROWS:
         return
-    if len(before.columns) > _MOST_ROWS:
-        return
-    again = _Again(before)
-    size = again.size_bytes // num_devices(known)
     free = limit - memory.statement.total_bytes
-    total = flops(known).total
-    if again.share_of_forward < _RECOMPUTED_LEAST_SHARE or _SAFETY * size > free or total is None:
+    origins, runs = origins_of(before), CallCounts(tabulate(before))
+    passes = Differentiation(before, origins.places)
+
+    def times(row: int) -> int:
+        return runs.at(before.links.owners[row]).times or 1
+
+    def flops_of_products(rows: Iterable[int]) -> int:
+        products = (row for row in rows if opcode_traits(before.opcodes[row]).is_contraction)
+        return sum((flops_of(before.instruction(row)) or 0) * times(row) for row in products)
+
+    rows = range(len(before.columns))
+    again = [row for row in rows if RECOMPUTED in (passes.path(row) or "")]
+    held = (row for row in again if not opcode_traits(before.opcodes[row]).is_formatting)
+    size = sum(origins.steps.size(Value(row)) * times(row) for row in held) // num_devices(known)
+    own, forward = flops_of_products(again), flops_of_products(filter(passes.is_forward, rows))
+    if own < 0.5 * max(1, forward) or _SAFETY * size > free:
         return
-    saved, is_used = int(total * again.share), free < (1 - _USED) * limit
-    room = format_bytes(free)
+    share = own / max(1, flops_of_products(rows))
+    # the loop or the call around all of it
+    calls = (origins.steps.caller(row) for row in again)
+    outer = (origins.places.innermost(call.row) for call in calls if call is not None)
+    place = next(filter(None, outer), None)
+    is_grave = share >= 0.1 and free < 0.95 * limit
     yield Finding(
         message=(
-            f"{again.share_of_forward:.0%} of the forward pass is computed twice, "
-            f"{flops_text(saved)} of {flops_text(total)}, though {room} of the device are free"
+            f"{own / max(1, forward):.0%} of the forward pass is computed twice, "
+            f"{flops_text(int(total * share))} of {flops_text(total)}, though "
+            f"{format_bytes(free)} of the device are free"
         ),
         fix="leave jax.checkpoint away, or keep products: jax.checkpoint(block, "
         "policy=jax.checkpoint_policies.dots_saveable)",
-        **at(again.place),
+        **at(place or next(filter(None, map(origins.places.innermost, again)), None)),
         evidence=(f"what is computed again has about {format_bytes(size)} on each device",),
-        saves=Saves.up_to(flops=saved),
-        severity=Severity.WARNING if again.share >= _MUCH and is_used else Severity.INFO,
+        saves=Saves.up_to(flops=int(total * share)),
+        severity=Severity.WARNING if is_grave else Severity.INFO,
     )
-
-
-class _Again:
-    """What a program computes again for its backward pass, in the text before optimizations.
-
-    Attributes:
-        share: Its share of the FLOP of all products.
-        share_of_forward: Its FLOP over those of the forward pass.
-        size_bytes: Bytes of its results on all devices, of all trips of loops.
-        place: Line of the first call of a computation that is computed again; None if not known.
-    """
-
-    def __init__(self, module: HloModule) -> None:
-        origins, self._module = origins_of(module), module
-        self._runs, passes = CallCounts(tabulate(module)), Differentiation(module, origins.places)
-        rows = range(len(module.columns))
-        self.again = [row for row in rows if RECOMPUTED in (passes.path(row) or "")]
-        products = [row for row in rows if opcode_traits(module.opcodes[row]).is_contraction]
-        forward = self._flops([row for row in products if passes.is_forward(row)])
-        repeated = set(self.again)
-        own = self._flops([row for row in products if row in repeated])
-        self.share = own / max(1, self._flops(products))
-        self.share_of_forward = own / max(1, forward)
-        self.size_bytes = sum(
-            origins.steps.size(Value(row)) * self._times(row)
-            for row in self.again
-            if not opcode_traits(module.opcodes[row]).is_formatting
-        )
-        self.place = self._called(origins)
-
-    def _times(self, row: int) -> int:
-        return self._runs.at(self._module.links.owners[row]).times or 1
-
-    def _flops(self, rows: Sequence[int]) -> int:
-        return sum(
-            (flops_of(self._module.instruction(row)) or 0) * self._times(row) for row in rows
-        )
-
-    def _called(self, origins: Origins) -> SourceLocation | None:
-        """Return the outermost line of the program that all of it shares: the loop or the call."""
-        for row in self.again:
-            call = origins.steps.caller(row)
-            place = None if call is None else origins.places.innermost(call.row)
-            if place is not None:
-                return place
-        return next(filter(None, map(origins.places.innermost, self.again)), None)
 
 
 # ---- X002 ----------------------------------------------------------------------------------------
@@ -562,26 +481,21 @@ def unrolled_computation(known: ModuleDump) -> Iterator[Finding]:
         place = origins(known).places.innermost(row)
         if place is not None and not is_library_file(place.file):
             groups.setdefault((place, _DIGITS.sub("#", path), names[name]), []).append(name)
-    most = max(groups.items(), key=lambda pair: len(pair[1]), default=None)
-    if most is not None and len(most[1]) >= _LEAST:
-        yield _unrolled_finding(
-            known, most[0][0], most[1], sum(len(n) >= _LEAST for n in groups.values())
-        )
-
-
-def _unrolled_finding(
-    known: ModuleDump, place: SourceLocation, names: Sequence[str], lines: int
-) -> Finding:
+    place, *_ = max(groups, key=lambda key: len(groups[key]), default=(None,))
+    copies = max(groups.values(), key=len, default=[])
+    if len(copies) < _LEAST:
+        return
     count = len(hlo_text(known).columns)
-    is_large = len(names) >= _MANY and count >= _MANY_INSTRUCTIONS
-    return Finding(
+    is_large = len(copies) >= _MANY and count >= _MANY_INSTRUCTIONS
+    lines = sum(len(one) >= _LEAST for one in groups.values())
+    yield Finding(
         message=(
-            f"{len(names)} equal products of one line: the computation is unrolled "
+            f"{len(copies)} equal products of one line: the computation is unrolled "
             f"({count:,} instructions)"
         ),
         fix="stack the parameters of the layers and use jax.lax.scan over them, in flax nn.scan",
         **at(place),
-        values=tuple(names),
+        values=tuple(copies),
         evidence=(f"{plural(lines, 'product')} of the program unrolled in this way",),
         severity=Severity.WARNING if is_large else Severity.INFO,
     )
