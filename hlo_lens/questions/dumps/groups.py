@@ -9,12 +9,11 @@ modules, each is marked with its own maximum. Modules with texts of single passe
 others, and never the step. A text from before the program is divided over devices has the work of
 all of them, and is compared by a device's share.
 
-The process of a module is its folder, without the part with the module's own name, which
-``--xla_dump_hlo_to_subfolder`` adds. Compiles of one name are paired over processes first by equal
-text, then by equal text up to names, then by equal parameter shapes; of the rest, the k-th of one
-process with the k-th of another. So an extra compile in one process is reported as such and shifts
-no others. Folders without names of processes (``rank_0``, ``host3``, a number, an address, XLA's
-``MODULE/HOST_PID``) are compared alike, but are no processes of one job.
+The process of a module is its folder, without the part with the module's own name. Compiles of one
+name are paired over processes first by equal text, then by equal text up to names, then by equal
+parameter shapes; of the rest, the k-th of one process with the k-th of another. So an extra compile
+in one process shifts no others. Folders without names of processes (``rank_0``, ``host3``, a
+number, an address, XLA's ``MODULE/HOST_PID``) are compared alike, but are no processes of one job.
 """
 
 from __future__ import annotations
@@ -135,8 +134,7 @@ class ModuleGroups(Result):
         ranks = {STEP: 3, MOST_FLOPS: 2, MOST_MEMORY: 1}
 
         def size(group: ModuleGroup) -> tuple[int, int, int]:
-            top = group.largest
-            return ranks.get(group.mark or "", 0), _flops(top), _memory(top)
+            return ranks.get(group.mark or "", 0), _flops(group.largest), _memory(group.largest)
 
         return max(self.groups, key=size, default=None)
 
@@ -172,8 +170,16 @@ def module_groups(
     for process in {group.process for group in groups}:
         marks |= _marks([g for g in groups if g.process == process], has_numbers=has_numbers)
     groups = [replace(group, mark=marks.get(id(group))) for group in groups]
-    groups.sort(key=lambda group: _sort_key(group, sort))
-    return ModuleGroups(groups=tuple(groups), processes=processes_of(modules))
+
+    def sort_key(group: ModuleGroup) -> tuple[int | str, ...]:
+        top = group.largest
+        name = (group.name, group.process, top.number or 0)
+        if sort == "name":
+            return name
+        measures = {"size": 0, "flops": -_flops(top), "peak": -_memory(top)}
+        return (measures[sort], -(top.instructions or 0), *name)
+
+    return ModuleGroups(groups=tuple(sorted(groups, key=sort_key)), processes=processes_of(modules))
 
 
 def _marks(own: Sequence[ModuleGroup], *, has_numbers: bool) -> dict[int, str]:
@@ -203,17 +209,6 @@ def _marks(own: Sequence[ModuleGroup], *, has_numbers: bool) -> dict[int, str]:
     is_step = biggest is None or (rival is busiest and _memory(busiest.largest) > 0)
     marks = {} if biggest is None else {id(biggest): MOST_MEMORY}
     return {**marks, id(busiest): STEP if is_step else MOST_FLOPS}
-
-
-def _sort_key(group: ModuleGroup, sort: str) -> tuple[int | str, ...]:
-    top = group.largest
-    size = -(top.instructions or 0)
-    last = (group.name, group.process, top.number or 0)
-    if sort == "name":
-        return last
-    if sort == "size":
-        return (size, *last)
-    return (-_flops(top) if sort == "flops" else -_memory(top), size, *last)
 
 
 def _flops(module: ListingFacts) -> int:
@@ -422,9 +417,7 @@ def _joined(alone: list[_Compiles]) -> list[_Compiles]:
         used: Counter[Hashable] = Counter()
         for one in sorted(alone, key=lambda one: one.order):
             what = likeness(one.module)
-            if what is None:
-                found[id(one)] = one
-                continue
+            what = id(one) if what is None else what
             number = max(used[what, process] for process in one.places)
             for process in one.places:
                 used[what, process] = number + 1

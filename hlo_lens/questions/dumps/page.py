@@ -87,12 +87,21 @@ def ls_report(
     groups = module_groups(facts, sort=sort, is_grouped=is_grouped)
     across = across_processes(facts) if len(groups.processes) > 1 else None
     odd = () if across is None else tuple(_difference_notes(across, dump.path))
-    tables = [_modules_table(groups, facts, sort=sort, is_grouped=is_grouped)]
+    shown = (
+        *("mark", "name"),
+        *(("process",) if len(groups.processes) > 1 else ()),
+        *("total_bytes", "peak_bytes", "flops", "instructions"),
+        *(("compiles", "signatures") if is_grouped else ("number",)),
+        "stages",
+        *(("passes",) if any(module.passes for module in facts) else ()),
+        "files",
+    )
+    tables = [modules_table(groups, f"Modules, {_ORDERS[sort]}", shown)]
     retraces = [row for group in groups.groups for row in _retraces(group)] if is_grouped else []
     if retraces:
         title = "Functions compiled more than once, by the shapes of their parameters"
-        shown = ("name", "compiles", "differs")
-        tables.append(table_of("retraces", title, columns_of(_Retrace), retraces, shown=shown))
+        columns, shown = columns_of(_Retrace), ("name", "compiles", "differs")
+        tables.append(table_of("retraces", title, columns, retraces, shown=shown))
     if across is not None:
         places = "processes" if across.are_processes else "folders"
         title = f"The same program in all {places}?"
@@ -158,18 +167,17 @@ def _facts(
 def _step_text(step: ModuleGroup, groups: ModuleGroups) -> str:
     """Return name and figures of the likely step, and why it is that."""
     top = step.largest
-    name = step.name if top.number is None else f"{step.name} (module_{top.number:04})"
-    figures = []
+    parts = [step.name if top.number is None else f"{step.name} (module_{top.number:04})"]
     if top.total_bytes is not None:
         total = Amount(top.total_bytes, Kind.ESTIMATE if top.is_estimated else Kind.EXACT)
-        figures.append(f"{total.text(format_bytes)} needed")
+        parts.append(f"{total.text(format_bytes)} needed")
     if top.flops is not None or top.flops_at_least:
-        figures.append(_flops_amount(top).text(flops_text))
+        parts.append(_flops_amount(top).text(flops_text))
     larger = [g for g in groups.groups if g.mark == MOST_MEMORY and g.process == step.process]
     why = "the most arithmetic" if larger else "the largest module"
     where = "" if len(groups.processes) == 1 else f" of {step.process or 'its folder'}"
     beside = f"; {larger[0].name} is larger, without products" if larger else ""
-    return f"{', '.join([name, *figures])}; {why}{where}{beside}"
+    return f"{', '.join(parts)}; {why}{where}{beside}"
 
 
 def _flops_amount(module: ListingFacts) -> Amount:
@@ -206,21 +214,6 @@ def _difference_notes(across: AcrossProcesses, path: str) -> Iterator[str]:
 
 
 # ---- tables -------------------------------------------------------------------------------------
-
-
-def _modules_table(
-    groups: ModuleGroups, facts: Sequence[ListingFacts], *, sort: str, is_grouped: bool
-) -> Table:
-    shown = (
-        *("mark", "name"),
-        *(("process",) if len(groups.processes) > 1 else ()),
-        *("total_bytes", "peak_bytes", "flops", "instructions"),
-        *(("compiles", "signatures") if is_grouped else ("number",)),
-        "stages",
-        *(("passes",) if any(module.passes for module in facts) else ()),
-        "files",
-    )
-    return modules_table(groups, f"Modules, {_ORDERS[sort]}", shown)
 
 
 def modules_table(groups: ModuleGroups, title: str, shown: Sequence[str]) -> Table:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS, OPCODES, opcode_traits
 from hlo_lens.load.workers import map_modules
@@ -51,34 +51,24 @@ COLLECTIVE = "collective"
 OPCODE = "opcode"
 NAME = "name"
 
+_TRACKED = {
+    COLLECTIVE: "logical collectives of this kind",
+    OPCODE: "instructions with this opcode",
+    TEMP: "bytes of temporaries, estimated",
+    ALIAS: "outputs that are the memory of a parameter",
+    NAME: "instructions and computations with this name",
+}
+
 _START = "pipeline-start"
 
 
-class Subject(NamedTuple):
-    """A thing to track.
-
-    Attributes:
-        text: Text of the user, without ``%``.
-        kind: ``collective``, ``opcode``, ``temp``, ``alias`` or ``name``.
-    """
-
-    text: str
-    kind: str
-
-    @property
-    def unit(self) -> Unit:
-        """Unit of its count."""
-        return Unit.BYTES if self.kind == TEMP else Unit.COUNT
-
-
-def subject_of(text: str) -> Subject:
-    """Return the subject that a word of the user names."""
-    text = text.removeprefix("%")
-    if text in (TEMP, ALIAS):
-        return Subject(text, text)
-    if text in COLLECTIVE_KINDS:
-        return Subject(text, COLLECTIVE)
-    return Subject(text, OPCODE if text in OPCODES else NAME)
+def kind_of(subject: str) -> str:
+    """Return what a word of the user names: a key of `_TRACKED`."""
+    if subject in (TEMP, ALIAS):
+        return subject
+    if subject in COLLECTIVE_KINDS:
+        return COLLECTIVE
+    return OPCODE if subject in OPCODES else NAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +109,7 @@ class PassTrack(Records[PassChange]):
 
     Attributes:
         changes: Changes, in order.
-        subject: The tracked subject.
+        subject: What is tracked, without ``%``.
         stages: Names of the examined texts, in order.
         counts: Items or bytes of it in each text; None if not known.
         unread: Number of texts that could not be read.
@@ -127,10 +117,15 @@ class PassTrack(Records[PassChange]):
 
     KIND: ClassVar[str] = "passes"
     changes: tuple[PassChange, ...]
-    subject: Subject
+    subject: str
     stages: tuple[str, ...]
     counts: tuple[int | None, ...]
     unread: int
+
+    @property
+    def unit(self) -> Unit:
+        """Unit of the counts."""
+        return Unit.BYTES if self.subject == TEMP else Unit.COUNT
 
     @property
     def appears(self) -> PassChange | None:
@@ -181,7 +176,7 @@ _Measure = tuple["int | None", tuple[str, ...]]
 
 
 def track(
-    module: ModuleDump, subjects: Sequence[Subject], *, progress: Progress | None = None
+    module: ModuleDump, subjects: Sequence[str], *, progress: Progress | None = None
 ) -> tuple[PassTrack, ...]:
     """Return the changes of each subject over the texts of a module, which are read on all cores.
 
@@ -195,13 +190,13 @@ def track(
     tracks = []
     for place, subject in enumerate(subjects):
         measures = [None if one is None else one[place] for one in by_text]
-        if subject.kind == NAME and not any(one is not None and one[0] for one in measures):
+        if kind_of(subject) == NAME and not any(one is not None and one[0] for one in measures):
             texts = [dump.hlo for dump in (dumps[0], dumps[-1]) if dump.hlo is not None]
             names = {instruction.name for text in texts for instruction in text.instructions}
             raise UnknownNameError(
-                f"{module.name}: {subject.text} is in no text: it is neither temp, alias, a "
-                "collective or other opcode, nor the name of an instruction"
-                f"{did_you_mean(subject.text, sorted(names))}"
+                f"{module.name}: {subject} is in no text: it is neither temp, alias, a collective "
+                "or other opcode, nor the name of an instruction"
+                f"{did_you_mean(subject, sorted(names))}"
             )
         read = [(s.name, m) for s, m in zip(stages, measures, strict=True) if m is not None]
         tracks.append(
@@ -217,40 +212,38 @@ def track(
 
 
 def _measures(
-    dump: ModuleDump, subjects: Sequence[Subject], backend: str | None
+    dump: ModuleDump, subjects: Sequence[str], backend: str | None
 ) -> list[_Measure] | None:
     """Return the measure of each subject in the text of one stage; None if it cannot be read."""
     module = dump.hlo
     if module is None or not module.computations:
         return None
 
-    def measure(subject: Subject) -> _Measure:
-        wanted = subject.text
-        if subject.kind == TEMP:
+    def measure(subject: str) -> _Measure:
+        kind = kind_of(subject)
+        if kind == TEMP:
             estimate = memory_estimate(instruction_table(dump), backend=backend, in_text_order=True)
             return None if estimate is None else estimate.temp_bytes, ()
-        if subject.kind == COLLECTIVE:
-            names = [one.name for one in collectives(dump).collectives if one.kind == wanted]
-        elif subject.kind == OPCODE:
-            names = [one.name for one in module.instructions if _performs(one.opcode, wanted)]
-        elif subject.kind == ALIAS:
+        if kind == COLLECTIVE:
+            names = [one.name for one in collectives(dump).collectives if one.kind == subject]
+        elif kind == OPCODE:
+            names = []
+            for one in module.instructions:
+                traits = opcode_traits(one.opcode)
+                if one.opcode == subject or (traits.base, traits.phase) == (subject, "start"):
+                    names.append(one.name)
+        elif kind == ALIAS:
             names = [
                 f"{{{','.join(map(str, alias.output_index))}}}=parameter {alias.parameter_number}"
                 for alias in module.input_output_alias
             ]
         else:
-            named = filter(None, (c.instruction(wanted) for c in module.computations))
+            named = filter(None, (c.instruction(subject) for c in module.computations))
             names = [f"{one.opcode} {one.shape_text} in {one.computation.name}" for one in named]
-            if module.computation(wanted) is not None:
-                names.append("computation")
+            names += ["computation"] * (module.computation(subject) is not None)
         return len(names), tuple(names)
 
     return [measure(subject) for subject in subjects]
-
-
-def _performs(opcode: str, wanted: str) -> bool:
-    traits = opcode_traits(opcode)
-    return opcode == wanted or (traits.base == wanted and traits.phase == "start")
 
 
 def _changes(texts: Sequence[tuple[str, _Measure]]) -> Iterator[PassChange]:
@@ -326,13 +319,13 @@ def pages(
         MissingDumpError: If no module has texts of passes.
         UnknownNameError: If a name is in no text.
     """
-    subjects = [subject_of(word) for word in dict.fromkeys(words)]
+    subjects = [*dict.fromkeys(word.removeprefix("%") for word in words)]
     for module in modules_with_passes(modules):
         tracks = track(module, subjects, progress=progress)
         used = {stage.name for stage in tracked_stages(module)}
         rest = [stage.name for stage in module.stages if stage.is_hlo and stage.name not in used]
         yield ModulePage(
-            sections=tuple(_section(module, track, rest) for track in tracks),
+            sections=tuple(_section(module, track) for track in tracks),
             make_object=partial(_object, module, tracks, rest),
         )
 
@@ -345,100 +338,58 @@ def _object(
             {**row, "nested": change.nested, "where": change.where}
             for row, change in zip(track.objects(), track.changes, strict=True)
         ]
-
-        def object_of(change: PassChange | None) -> Mapping[str, object] | None:
-            return None if change is None else changes[track.changes.index(change)]
-
+        ends = {"appears": track.appears, "disappears": track.disappears}
         pairs = zip(track.stages, track.counts, strict=True)
         return {
-            "track": track.subject.text,
-            "tracked": track.subject.kind,
-            "unit": track.subject.unit.value,
+            "track": track.subject,
+            "tracked": kind_of(track.subject),
+            "unit": track.unit.value,
             "counts": [{"stage": stage, "count": count} for stage, count in pairs],
-            "appears": object_of(track.appears),
-            "disappears": object_of(track.disappears),
+            **{key: one and changes[track.changes.index(one)] for key, one in ends.items()},
             "changes": changes,
         }
 
-    return {
-        "name": module.name,
-        "left_out": left_out,
-        "tracks": [track_object(track) for track in tracks],
-    }
+    return {"name": module.name, "left_out": left_out, "tracks": [*map(track_object, tracks)]}
 
 
-_TRACKED = {
-    COLLECTIVE: "logical collectives of this kind",
-    OPCODE: "instructions with this opcode",
-    TEMP: "bytes of temporaries, estimated",
-    ALIAS: "outputs that are the memory of a parameter",
-    NAME: "instructions and computations with this name",
-}
-
-_LAST_STAGES = ("_before_buffer_assignment", "_after_buffer_assignment", "after_codegen")
-"""Ends of the names of stages that have the final text once more."""
-
-
-def _section(module: ModuleDump, track: PassTrack, left_out: Sequence[str]) -> Section:
-    is_temp = track.subject.kind == TEMP
+def _section(module: ModuleDump, track: PassTrack) -> Section:
     shown = ("text", "pipeline", "after", "before_count", "after_count", "change")
-    table = Table.of(
-        track,
-        title="Where it changes",
-        shown=shown if is_temp else (*shown, "added", "removed"),
-    )
+    names = () if track.subject == TEMP else ("added", "removed")
+    table = Table.of(track, title="Where it changes", shown=(*shown, *names))
     columns = tuple(
-        replace(column, unit=track.subject.unit) if column.unit is Unit.COUNT else column
+        replace(column, unit=track.unit) if column.unit is Unit.COUNT else column
         for column in table.columns
     )
-    unknown = track.counts.count(None) - track.unread
-    names = [name for name in left_out if not name.endswith(_LAST_STAGES)]
-    notes = {
-        f"{plural(track.unread, 'text')} could not be read": track.unread,
-        f"unknown in {plural(unknown, 'text')}": unknown,
-        "before scheduling, estimated as if the program ran in the order of the text": is_temp,
-        "left out, because their names show no place among the passes: " + ", ".join(names): names,
-    }
+    unread = f"{plural(track.unread, 'text')} could not be read"
+    estimated = "before scheduling, estimated as if the program ran in the order of the text"
     return Section(
-        title=f"{module.name}: {track.subject.text}",
+        title=f"{module.name}: {track.subject}",
         facts=tuple(_facts(track)),
         tables=(replace(table, columns=columns),) if track.changes else (),
-        notes=tuple(note for note, is_true in notes.items() if is_true),
+        notes=(*[unread] * bool(track.unread), *[estimated] * (track.subject == TEMP)),
     )
 
 
 def _facts(track: PassTrack) -> Iterator[tuple[str, str]]:
-    is_temp = track.subject.kind == TEMP
     passes = sum(stage[:4].isdecimal() for stage in track.stages)
-    yield "tracked", f"{_TRACKED[track.subject.kind]}, over {plural(passes, 'text')} of passes"
+    yield "tracked", f"{_TRACKED[kind_of(track.subject)]}, over {plural(passes, 'text')} of passes"
     pairs = zip(track.counts, track.stages, strict=True)
-    counted = [(count, stage) for count, stage in pairs if count is not None]
+    counted = [
+        (format_cell(count, track.unit), stage) for count, stage in pairs if count is not None
+    ]
     if not counted:
         yield "result", "not known: no text could be measured"
         return
-    ends = (f"{_amount(track, count)} in {stage}" for count, stage in (counted[0], counted[-1]))
-    yield "from, to", ", ".join(ends)
-    if track.appears is not None:
-        yield "appears", _change(track, track.appears, track.appears.added)
-    elif counted[0][0] and not is_temp:
-        yield "appears", "present from the start"
-    if track.disappears is not None:
-        later = track.changes[track.changes.index(track.disappears) + 1 :]
-        back = next((change for change in later if change.after_count), None)
-        again = "" if back is None else f"; present again {back.where}"
-        yield "disappears", _change(track, track.disappears, track.disappears.removed) + again
-    growths = [(c.after_count or 0) - (c.before_count or 0) for c in track.changes]
-    if is_temp and max(growths, default=0) > 0:
-        yield "most growth", _change(track, track.changes[growths.index(max(growths))], ())
+    yield "from, to", ", ".join(f"{count} in {stage}" for count, stage in (counted[0], counted[-1]))
+    for label, change in (("appears", track.appears), ("disappears", track.disappears)):
+        if change is not None:
+            names = change.added if label == "appears" else change.removed
+            later = track.changes[track.changes.index(change) + 1 :]
+            back = next((one for one in later if one.after_count), None)
+            again = f"; present again {back.where}" if back and label == "disappears" else ""
+            counts = (format_cell(n, track.unit) for n in (change.before_count, change.after_count))
+            number = change.stage.partition(".")[0]
+            what = f": {listed(names, 4)}" if names else ""
+            yield label, f"{change.where} ({' -> '.join(counts)}, {number}){what}{again}"
     if not track.changes:
         yield "changes", "none"
-
-
-def _change(track: PassTrack, change: PassChange, names: Sequence[str]) -> str:
-    amounts = f"{_amount(track, change.before_count)} -> {_amount(track, change.after_count)}"
-    what = f": {listed(names, 4)}" if names else ""
-    return f"{change.where} ({amounts}, {change.stage.partition('.')[0]}){what}"
-
-
-def _amount(track: PassTrack, count: int | None) -> str:
-    return "?" if count is None else format_cell(count, track.subject.unit)

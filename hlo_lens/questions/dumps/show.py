@@ -35,6 +35,7 @@ from hlo_lens.text.units import Amount, Kind, listed, plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from hlo_lens.hlo.module import HloComputation
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.instructions import InstructionList
 
@@ -74,13 +75,13 @@ def modules_with(modules: Sequence[ModuleDump], names: Sequence[str]) -> Sequenc
     Raises:
         UnknownNameError: If no module has one of the names.
     """
-    having: dict[int, ModuleDump] = {}
+    having: set[int] = set()
     for name in names:
-        places = [k for k, module in enumerate(modules) if _has(module, name)]
+        places = {k for k, module in enumerate(modules) if _has(module, name)}
         if not places:
             raise _unknown(name, modules)
-        having.update((k, modules[k]) for k in places)
-    return [having[k] for k in sorted(having)] if names else modules
+        having |= places
+    return [modules[k] for k in sorted(having)] if names else modules
 
 
 def _has(module: ModuleDump, name: str) -> bool:
@@ -89,7 +90,7 @@ def _has(module: ModuleDump, name: str) -> bool:
 
 
 def _rows(module: ModuleDump, name: str) -> Iterator[int]:
-    """Yield the rows of the instructions that a printed name means.
+    """Yield the rows of the instructions, or of the leaves of an argument, that a name means.
 
     Raises:
         UnknownNameError: If it is the end of several names.
@@ -105,15 +106,12 @@ def _rows(module: ModuleDump, name: str) -> Iterator[int]:
             ends = f"{plural(len(names), 'name')}: {listed(sorted(names), 4)}"
             raise UnknownNameError(f"{name} is the end of {ends}")
     rows = [row for row, _ in rows_named(hlo, names)]
-    yield from rows or _argument_rows(module, name.strip())
-
-
-def _argument_rows(module: ModuleDump, name: str) -> Iterator[int]:
-    """Yield the rows of the parameters that hold the leaves of an argument: ``params['w']``."""
-    named = entry_signature(module).parameters
-    numbers = {one.number for one in named if one.name and matches(name, one.name)}
-    entry = hlo_text(module).entry
-    yield from (one.row for one in entry.parameters if one.parameter_number in numbers)
+    yield from rows
+    if not rows:
+        named = entry_signature(module).parameters
+        numbers = {one.number for one in named if one.name and matches(name.strip(), one.name)}
+        parameters = hlo.entry.parameters
+        yield from (one.row for one in parameters if one.parameter_number in numbers)
 
 
 def _unknown(name: str, modules: Sequence[ModuleDump]) -> UnknownNameError:
@@ -149,7 +147,7 @@ def pages(modules: Iterable[ModuleDump], *, names: Sequence[str] = ()) -> Iterat
                 lists[name] = instruction_list(hlo, steps, name)
         if not names:
             lists[None] = instruction_list(hlo, steps)
-        shown = _shown(module, list(rows))
+        shown = [*_shown(module, list(rows))]
         yield ModulePage(
             sections=Sections(partial(_sections, module, shown, lists)),
             make_object=partial(_object, module, shown, lists),
@@ -173,30 +171,27 @@ class _Shown(NamedTuple):
     is_embedded: bool
 
 
-def _shown(module: ModuleDump, rows: Sequence[int]) -> list[_Shown]:
+def _shown(module: ModuleDump, rows: Sequence[int]) -> Iterator[_Shown]:
     if not rows:
-        return []
+        return
     hlo, steps, counts = hlo_text(module), origins(module), call_counts(module)
     memory, roles = memory_results(module), memory_roles(module)
-    all_details = [instruction_details(hlo, row, steps, counts) for row in rows]
-    first_rows = rows_of_names(hlo, {details.instruction.name for details in all_details})
-    schedule = None if memory is None else memory.layout.schedule
-    positions = {name: k for k, name in enumerate(schedule or ()) if name in first_rows}
+    first_rows = rows_of_names(hlo, {hlo.columns.name(row) for row in rows})
+    schedule = () if memory is None else memory.layout.schedule or ()
+    positions = {name: k for k, name in enumerate(schedule) if name in first_rows}
     reached: frozenset[int] = frozenset()
     if hlo.has_entry:
         start = hlo.entry.place
         reached = frozenset(hlo.links.reached(start, lambda traits: traits.is_control_flow))
-    shown = []
-    for row, details in zip(rows, all_details, strict=True):
+    for row in rows:
+        details = instruction_details(hlo, row, steps, counts)
         instruction = details.instruction
         values = position = None
         if first_rows[instruction.name] == row:  # figures of a name are those of its first row
             position = positions.get(instruction.name)
             if memory is not None and roles is not None:
                 values = instruction_values(memory, roles, instruction, steps.steps)
-        is_embedded = instruction.computation.place not in reached
-        shown.append(_Shown(details, values, position, is_embedded))
-    return shown
+        yield _Shown(details, values, position, instruction.computation.place not in reached)
 
 
 def _sections(
@@ -205,63 +200,52 @@ def _sections(
     lists: Mapping[str | None, InstructionList],
 ) -> Iterator[Section]:
     for one in shown:
+        note = _memory_note(module, one)
         yield Section(
             title=module.name,
             facts=tuple(_facts(module, one)),
             tables=tuple(_tables(one)),
-            notes=tuple(_memory_notes(module, one)),
+            notes=(note,) if note else (),
         )
+    hlo = hlo_text(module)
     for name, instructions in lists.items():
+        computation = None if name is None else hlo.computation(name)
+        facts = [("module", module.stage or "stage unknown")]
         columns = ["name", "opcode", "shape", "source", "users"]
         title = "Instructions in the order of the text"
-        if name is None:
+        if computation is None:
             columns.insert(4, "computation")
             title += ", those of the entry first"
-        yield Section(
-            title=module.name,
-            facts=tuple(_list_facts(module, name)),
-            tables=(with_marks(Table.of(instructions, title=title, shown=columns)),),
-        )
-
-
-def _list_facts(module: ModuleDump, name: str | None) -> Iterator[tuple[str, str]]:
-    hlo = hlo_text(module)
-    computation = None if name is None else hlo.computation(name)
-    yield "module", module.stage or "stage unknown"
-    if computation is None:
-        count = plural(len(hlo.columns), "instruction")
-        yield "size", f"{count} in {plural(len(hlo.computations), 'computation')}"
-        return
-    entry = ", the entry" if computation.is_entry else ""
-    yield "computation", f"{computation.name}{entry}, {_runs_text(module, computation.name)}"
-    callers = hlo.links.calls.of_computation(computation.place)
-    for number, call in enumerate(callers[:_MOST_CALLERS]):
-        yield "" if number else "called by", f"{hlo.columns.name(call.row)} ({call.role})"
-    if len(callers) > _MOST_CALLERS:
-        yield "", f"[{len(callers) - _MOST_CALLERS} others]"
-    if computation.root is not None:
-        yield "root", computation.root.name
+            count = plural(len(hlo.columns), "instruction")
+            facts.append(("size", f"{count} in {plural(len(hlo.computations), 'computation')}"))
+        else:
+            facts.append(("computation", _runs_text(module, computation)))
+            calls = hlo.links.calls.of_computation(computation.place)
+            callers = [f"{hlo.columns.name(call.row)} ({call.role})" for call in calls]
+            if callers:
+                facts.append(("called by", listed(callers, _MOST_CALLERS)))
+            if computation.root is not None:
+                facts.append(("root", computation.root.name))
+        table = with_marks(Table.of(instructions, title=title, shown=columns))
+        yield Section(title=module.name, facts=tuple(facts), tables=(table,))
 
 
 def _facts(module: ModuleDump, shown: _Shown) -> Iterator[tuple[str, str]]:
     details = shown.details
     instruction, origin = details.instruction, details.origin
-    yield "module", module.stage or "stage unmodule"
+    yield "module", module.stage or "stage unknown"
     root = ", the root of its computation" if instruction.is_root else ""
     yield "instruction", f"{instruction.name}, {instruction.opcode}{root}"
     yield "shape", instruction.shape_text or "not known"
-    name = instruction.computation.name
-    entry = ", the entry" if instruction.computation.is_entry else ""
-    yield "in", f"{name}{entry}, {_runs_text(module, name)}"
+    yield "in", _runs_text(module, instruction.computation)
     memory = memory_results(module)
     if shown.position is not None and memory is not None:
         yield "instant", f"{shown.position:,} of {len(memory.layout.schedule or ()):,}"
-    if origin.source is not None:
-        yield "source", origin.marked_source or ""
-    if origin.op_name is not None:
-        yield "operation", origin.op_name
-    if origin.argument is not None and origin.argument != origin.op_name:
-        yield "argument", origin.argument
+    argument = None if origin.argument == origin.op_name else origin.argument
+    source = None if origin.source is None else origin.marked_source or ""
+    for label, text in (("source", source), ("operation", origin.op_name), ("argument", argument)):
+        if text is not None:
+            yield label, text
     for number, frame in enumerate(stack_texts(details.stack)):
         yield "" if number else "stack", frame
     sharding = instruction.attribute("sharding")
@@ -273,14 +257,16 @@ def _facts(module: ModuleDump, shown: _Shown) -> Iterator[tuple[str, str]]:
     yield f"line {instruction.line}", f"{text[:LONGEST_TEXT]}{cut}"
 
 
-def _runs_text(module: ModuleDump, computation: str) -> str:
-    """Return the number of runs of a computation, and the loops around it."""
-    runs = call_counts(module).of(computation)
+def _runs_text(module: ModuleDump, computation: HloComputation) -> str:
+    """Return a computation, the number of its runs, and the loops around it."""
+    entry = ", the entry" if computation.is_entry else ""
+    runs = call_counts(module).of(computation.name)
     loops = f" in {' > '.join(runs.loop_path)}" if runs.loop_path else ""
-    if runs.times is None:
-        return f"runs not known{loops}"
-    times = Amount(runs.times, Kind.AT_MOST if runs.is_at_most else Kind.EXACT)
-    return f"{times} {'run' if runs.times == 1 else 'runs'}{loops}"
+    times = "runs not known"
+    if runs.times is not None:
+        amount = Amount(runs.times, Kind.AT_MOST if runs.is_at_most else Kind.EXACT)
+        times = f"{amount} {'run' if runs.times == 1 else 'runs'}"
+    return f"{computation.name}{entry}, {times}{loops}"
 
 
 def _tables(shown: _Shown) -> Iterator[Table]:
@@ -303,19 +289,19 @@ def _tables(shown: _Shown) -> Iterator[Table]:
         )
 
 
-def _memory_notes(module: ModuleDump, shown: _Shown) -> Iterator[str]:
-    """Yield why no values are listed, or how exact they are."""
+def _memory_note(module: ModuleDump, shown: _Shown) -> str:
+    """Return why no values are listed, or how exact they are; empty if they are exact."""
     values, memory = shown.values, memory_results(module)
     if memory is None:
-        yield "memory is not known: no buffer assignment, and no schedule to estimate it from"
-    elif shown.is_embedded:
-        yield "no memory of its own: it runs inside a fusion, a reducer or the like"
-    elif values is None:
-        yield "memory is not known: other instructions have this name too"
-    elif not values.row_count:
-        yield "no value in memory has its name"
-    elif memory.layout.source == "estimate":
-        yield "memory is an estimate (hlo-lens help estimates)"
+        return "memory is not known: no buffer assignment, and no schedule to estimate it from"
+    if shown.is_embedded:
+        return "no memory of its own: it runs inside a fusion, a reducer or the like"
+    if values is None:
+        return "memory is not known: other instructions have this name too"
+    if not values.row_count:
+        return "no value in memory has its name"
+    is_estimate = memory.layout.source == "estimate"
+    return "memory is an estimate (hlo-lens help estimates)" if is_estimate else ""
 
 
 def _object(
@@ -334,9 +320,12 @@ def _instruction_object(shown: _Shown) -> Mapping[str, object]:
     details, values = shown.details, shown.values
     instruction, origin, runs = details.instruction, details.origin, details.runs
     place = origin.place
-    by_role: dict[str, list[Mapping[str, object]]] = {role: [] for role in _KEYS}
-    for one in details.objects():
-        by_role[str(one.pop("role"))].append(_without_name(one))
+    rows: dict[str, list[Mapping[str, object]]] = {key: [] for key in (*_KEYS.values(), "")}
+    for one in (*details.objects(), *(() if values is None else values.objects())):
+        role = _KEYS.get(str(one.get("role")), "")
+        own = ("instruction", "role") if role else ("instruction",)
+        rows[role].append({key: cell for key, cell in one.items() if key not in own})
+    of_values = rows.pop("")
     return {
         "name": instruction.name,
         "opcode": instruction.opcode,
@@ -356,11 +345,6 @@ def _instruction_object(shown: _Shown) -> Mapping[str, object]:
         "origin_basis": origin.basis,
         "argument": origin.argument,
         "stack": list(stack_texts(details.stack)),
-        **{key: by_role[role] for role, key in _KEYS.items()},
-        "values": None if values is None else [_without_name(one) for one in values.objects()],
+        **rows,
+        "values": None if values is None else of_values,
     }
-
-
-def _without_name(row: Mapping[str, object]) -> Mapping[str, object]:
-    """Return a row without the instruction, which the object around it names."""
-    return {key: cell for key, cell in row.items() if key != "instruction"}

@@ -16,7 +16,7 @@ import re
 from collections import defaultdict, deque
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from hlo_lens.questions.findings.finding import SAVING_COLUMNS, Severity, saving_cells
 from hlo_lens.questions.findings.rule import DumpRule, all_rules
@@ -107,74 +107,63 @@ def finding_changes(base: Sequence[Finding], head: Sequence[Finding]) -> Finding
     """Return the changes of the findings that count."""
     mine = [one for one in base if not one.suppressed]
     yours = [one for one in head if not one.suppressed]
-    kept = 0
-    for pairs in _STEPS:
-        found = [*pairs(mine, yours)]
-        kept += len(found)
-        of_base, of_head = ({id(pair[side]) for pair in found} for side in (0, 1))
-        mine = [one for one in mine if id(one) not in of_base]
-        yours = [one for one in yours if id(one) not in of_head]
-    return FindingChanges(new=tuple(yours), gone=tuple(mine), kept=kept)
+    count = len(mine)
+    for key in _KEYS:
+        pairs = _in_line_order(mine, yours) if key is None else _by(key, mine, yours)
+        paired = {id(one) for pair in pairs for one in pair}
+        mine = [one for one in mine if id(one) not in paired]
+        yours = [one for one in yours if id(one) not in paired]
+    return FindingChanges(new=tuple(yours), gone=tuple(mine), kept=count - len(mine))
 
 
-Pairs: TypeAlias = "Iterator[tuple[Finding, Finding]]"
-"""Findings of the base, each with one of the head."""
+def _by(
+    key: Callable[[Finding], object], base: Sequence[Finding], head: Sequence[Finding]
+) -> Iterator[tuple[Finding, Finding]]:
+    """Yield pairs of findings with equal keys, in their order."""
+    waiting: defaultdict[object, deque[Finding]] = defaultdict(deque)
+    for one in base:
+        waiting[key(one)].append(one)
+    for one in head:
+        if waiting[key(one)]:
+            yield waiting[key(one)].popleft(), one
 
 
-def _by(key: Callable[[Finding], object]) -> _Step:
-    """Return the step that pairs findings with equal keys, in their order."""
-
-    def pairs(base: Sequence[Finding], head: Sequence[Finding]) -> Pairs:
-        waiting: defaultdict[object, deque[Finding]] = defaultdict(deque)
-        for one in base:
-            waiting[key(one)].append(one)
-        for one in head:
-            if waiting[key(one)]:
-                yield waiting[key(one)].popleft(), one
-
-    return pairs
-
-
-def _in_line_order(base: Sequence[Finding], head: Sequence[Finding]) -> Pairs:
+def _in_line_order(
+    base: Sequence[Finding], head: Sequence[Finding]
+) -> Iterator[tuple[Finding, Finding]]:
     """Yield findings of one file with equal messages, as far as their lines are in equal order."""
-    groups: dict[object, tuple[list[Finding], list[Finding]]] = {}
+    groups: defaultdict[object, tuple[list[Finding], list[Finding]]]
+    groups = defaultdict(lambda: ([], []))
     for side, found in enumerate((base, head)):
         for one in sorted(found, key=lambda one: one.source_line or 0):
-            groups.setdefault((one.code, _file(one)), ([], []))[side].append(one)
+            groups[one.code, _file(one)][side].append(one)
     for mine, yours in groups.values():
-        before, after = [*map(_text, mine)], [*map(_text, yours)]
-        for block in SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks():
-            yield from zip(
-                mine[block.a :][: block.size], yours[block.b :][: block.size], strict=True
-            )
+        texts = [*map(_text, mine)], [*map(_text, yours)]
+        for block in SequenceMatcher(None, *texts, autojunk=False).get_matching_blocks():
+            ours = mine[block.a :][: block.size], yours[block.b :][: block.size]
+            yield from zip(*ours, strict=True)
 
 
-def _file(finding: Finding) -> str:
+def _file(finding: Finding, parts: int = 2) -> str:
     """Return the end of the path, which is the same on every machine."""
-    return "/".join((finding.source_file or "").replace("\\", "/").split("/")[-2:])
-
-
-def _name(finding: Finding) -> str:
-    return _file(finding).rpartition("/")[2]
+    return "/".join((finding.source_file or "").replace("\\", "/").split("/")[-parts:])
 
 
 def _text(finding: Finding) -> str:
-    """Return the message without its numbers."""
     return _AMOUNTS.sub("", finding.message)
 
 
-def _first_value(finding: Finding) -> str:
+def _value(finding: Finding) -> str:
     return _NUMBERS.sub("", next(iter(finding.values), ""))
 
 
-_Step: TypeAlias = "Callable[[Sequence[Finding], Sequence[Finding]], Pairs]"
-
-_STEPS: tuple[_Step, ...] = (
-    _by(lambda one: (one.code, _file(one), one.source_line, one.values)),
-    _by(lambda one: (one.code, _file(one), one.source_line, _text(one))),
-    _in_line_order,
-    _by(lambda one: (one.code, _file(one), _first_value(one))),
-    _by(lambda one: (one.code, _file(one))),
-    _by(lambda one: (one.code, _name(one), _first_value(one))),
-    _by(lambda one: (one.code, _name(one))),
+_KEYS: tuple[Callable[[Finding], object] | None, ...] = (
+    lambda one: (one.code, _file(one), one.source_line, one.values),
+    lambda one: (one.code, _file(one), one.source_line, _text(one)),
+    None,
+    lambda one: (one.code, _file(one), _value(one)),
+    lambda one: (one.code, _file(one)),
+    lambda one: (one.code, _file(one, 1), _value(one)),
+    lambda one: (one.code, _file(one, 1)),
 )
+"""Keys by which findings are the same, surest first; None for message and order of lines."""

@@ -175,8 +175,7 @@ def savings_text(saves: Saves, share: float | None, share_of: str = "") -> str:
         share: The largest of them as a share of the program; None if not known.
         share_of: Name of that one; empty if not known.
     """
-    gains: list[str] = []
-    costs: list[str] = []
+    percent = "" if share is None else f" ({share:.{0 if share >= 0.01 else 1}%})"
     figures = (
         ("bytes", format_bytes(abs(saves.bytes or 0)), "", "takes {} more"),
         ("sent_bytes", format_bytes(abs(saves.sent_bytes or 0)), " sent", "sends {} more"),
@@ -184,22 +183,20 @@ def savings_text(saves: Saves, share: float | None, share_of: str = "") -> str:
         ("seconds", format_seconds(abs(saves.seconds or 0)), "", "takes {} longer"),
     )
     is_large = any(abs(one or 0) >= 1 << 20 for one in (saves.bytes, saves.sent_bytes, saves.flops))
-    of_all = "" if share is None else f" ({_percent(share)})"
+    gains, costs = [], []
     for name, text, what, cost in figures[is_large and abs(saves.bytes or 0) < _TRIVIAL :]:
-        amount = getattr(saves, name)
-        if amount is not None and amount > 0:
-            gains.append(f"{text}{what}{of_all * (name == share_of)}")
-        elif amount:
+        amount = getattr(saves, name) or 0
+        if amount > 0:
+            gains.append(f"{text}{what}{percent * (name == share_of)}")
+        elif amount < 0:
             costs.append(cost.format(text))
-    bound = f"{saves.basis} " * (saves.basis in (SavingBasis.UP_TO, SavingBasis.ABOUT))
-    last = "" if share_of else of_all
-    parts = [f"saves {bound}{' and '.join(gains)}{last}"] if gains else []
+    if not gains and not costs:
+        return ""
+    is_sure = saves.basis in (SavingBasis.COMPILED, None)
+    bound = "" if is_sure else f"{saves.basis} "
+    parts = [f"saves {bound}{' and '.join(gains)}{percent * (not share_of)}"] if gains else []
     mark = " [compiled]" * (saves.basis == SavingBasis.COMPILED)
-    return f"{', '.join([*parts, *costs])}{mark}" if parts or costs else ""
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f}%" if share >= 0.01 else f"{100 * share:.1f}%"
+    return f"{', '.join([*parts, *costs])}{mark}"
 
 
 SAVING_COLUMNS = (
@@ -213,7 +210,4 @@ SAVING_COLUMNS = (
 
 def saving_cells(saves: Saves) -> Row:
     """Return the cells of a saving, one for each of `SAVING_COLUMNS`."""
-    return (
-        *(saves.bytes, saves.basis, saves.sent_bytes),
-        *(saves.flops, saves.seconds),
-    )
+    return (saves.bytes, saves.basis, saves.sent_bytes, saves.flops, saves.seconds)
