@@ -8,6 +8,7 @@ largest of these shares orders the findings, and decides the severity where the 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -51,9 +52,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.findings.proofs import Proof
 
 
-_WIRE_TO_MEMORY = 16
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
     """Memory, communication and arithmetic of a program; None where not known."""
@@ -65,7 +63,7 @@ class Whole:
     @property
     def traffic(self) -> int:
         """Bytes that communication is compared with: all sent, or a sixteenth of memory."""
-        return max(self.wire_bytes or 0, (self.memory_bytes or 0) // _WIRE_TO_MEMORY)
+        return max(self.wire_bytes or 0, (self.memory_bytes or 0) // 16)
 
     def memory_share(self, size_bytes: int) -> float:
         """Return bytes as a share of what must fit; 0 if not known."""
@@ -74,11 +72,10 @@ class Whole:
     def weighed(self, finding: Finding) -> Finding:
         """Return a finding with the largest share of the program that it saves, if known."""
         wholes = {"bytes": self.memory_bytes, "sent_bytes": self.traffic, "flops": self.flops}
-        parts = {name: getattr(finding.saves, name) for name in wholes}
         shares = {
-            name: parts[name] / whole
+            name: part / whole
             for name, whole in wholes.items()
-            if parts[name] is not None and whole
+            if whole and (part := getattr(finding.saves, name)) is not None
         }
         most = max(shares, key=lambda name: shares[name], default="")
         share = min(1.0, shares[most]) if most else None
@@ -91,10 +88,11 @@ def whole(module: ModuleDump) -> Whole:
     if module.hlo is None:
         return Whole(memory_bytes=None, wire_bytes=None, flops=None)
     memory, signature = memory_results(module), entry_signature(module)
-    values = (*signature.parameters, *signature.outputs) if memory is None else ()
-    size = sum(one.size_bytes or 0 for one in values)
+    values = (*signature.parameters, *signature.outputs)
     return Whole(
-        memory_bytes=size if memory is None else memory.statement.total_bytes,
+        memory_bytes=sum(one.size_bytes or 0 for one in values)
+        if memory is None
+        else memory.statement.total_bytes,
         wire_bytes=collectives(module).wire_bytes_per_device,
         flops=flops(module).total,
     )
@@ -201,10 +199,20 @@ def judged(
         known: Their module.
         is_kept: Whether negligible ones are kept.
     """
-    program = whole(known)
-    weighed = map(program.weighed, found)
-    kept = (one for one in weighed if is_kept or not _is_negligible(one))
-    rated = [one if one.severity else replace(one, severity=_severity(one)) for one in kept]
+    rated = []
+    for one in map(whole(known).weighed, found):
+        saves, size = one.saves, one.saves.bytes or 0
+        is_of_memory = (saves.sent_bytes, saves.flops, saves.seconds) == (None, None, None)
+        share = one.share or 0.0
+        is_negligible = share < LEAST_SHARE or (is_of_memory and size < FEWEST_BYTES)
+        if is_negligible and one.share is not None and not is_kept:
+            continue
+        severity = Severity.WARNING
+        if share < WARNING_SHARE or (is_of_memory and size < LEAST_BYTES):
+            severity = Severity.INFO
+        elif saves.basis is SavingBasis.COMPILED and not one.has_cost and share >= ERROR_SHARE:
+            severity = Severity.ERROR
+        rated.append(replace(one, severity=one.severity or severity))
     memory = memory_results(known)
     fits = None if memory is None else memory.statement.fits
     return tuple(sorted(rated, key=lambda one: _order(one, fits)))
@@ -212,44 +220,17 @@ def judged(
 
 def together(one: Findings, other: Findings) -> Findings:
     """Return the findings of two sets, in the order of the first."""
+    left_out: Counter[str] = Counter()
+    for reason, count in (*one.left_out, *other.left_out):
+        left_out[reason] += count
     listed = (*one.findings, *other.findings)
     return Findings(
         findings=tuple(sorted(listed, key=lambda finding: _order(finding, one.fits))),
         fits=one.fits,
         undecided=(*one.undecided, *other.undecided),
-        left_out=_summed((*one.left_out, *other.left_out)),
+        left_out=tuple(left_out.items()),
         unread=tuple(dict.fromkeys((*one.unread, *other.unread))),
     )
-
-
-def _summed(counts: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    """Return the sum of the numbers of each reason."""
-    found: dict[str, int] = {}
-    for reason, count in counts:
-        found[reason] = found.get(reason, 0) + count
-    return tuple(found.items())
-
-
-def _is_negligible(finding: Finding) -> bool:
-    if finding.share is None:
-        return False
-    is_small = _is_memory_only(finding) and (finding.saves.bytes or 0) < FEWEST_BYTES
-    return is_small or finding.share < LEAST_SHARE
-
-
-def _is_memory_only(finding: Finding) -> bool:
-    saves = finding.saves
-    return saves.sent_bytes is None and saves.flops is None and saves.seconds is None
-
-
-def _severity(finding: Finding) -> Severity:
-    """Return the severity by the share that a finding saves."""
-    share, saves = finding.share or 0.0, finding.saves
-    is_small = _is_memory_only(finding) and (finding.saves.bytes or 0) < LEAST_BYTES
-    if share < WARNING_SHARE or is_small:
-        return Severity.INFO
-    is_sure = saves.basis is SavingBasis.COMPILED and not finding.has_cost
-    return Severity.ERROR if is_sure and share >= ERROR_SHARE else Severity.WARNING
 
 
 def _order(finding: Finding, fits: bool | None) -> tuple[object, ...]:
@@ -370,11 +351,16 @@ def all_findings(known: ModuleDump) -> Findings:
     if not known.has_hlo:
         return Findings(findings=())
     hlo_text(known).links.all_operands()  # rules ask for those of most computations
-    rules = [rule for rule in all_rules() if isinstance(rule, ModuleRule)]
-    unknown = _unknown(known)
+    memory, unknown = memory_results(known), {}
+    if memory is None:
+        unknown = dict.fromkeys((MEMORY, PEAK), f"memory is not known: {_why(known)}")
+    elif memory.peak is None:
+        unknown = {PEAK: "the values at the peak are not known"}
     found: list[Finding] = []
     undecided: list[tuple[str, str]] = []
-    for rule in rules:
+    for rule in all_rules():
+        if not isinstance(rule, ModuleRule):
+            continue
         if rule.needs in unknown:
             undecided.append((rule.code, unknown[rule.needs]))
             continue
@@ -382,7 +368,6 @@ def all_findings(known: ModuleDump) -> Findings:
             found += (replace(one, code=rule.code, name=rule.name) for one in rule.find(known))
         except (MissingDumpError, DumpSyntaxError) as error:
             undecided.append((rule.code, str(error)))
-    memory = memory_results(known)
     fits = None if memory is None else memory.statement.fits
     wanted = WARNING_SHARE * (whole(known).memory_bytes or 0) if fits is False else None
     return Findings(
@@ -418,14 +403,6 @@ def _joined(
     return [*causes, *others]
 
 
-def _unknown(known: ModuleDump) -> dict[str, str]:
-    """Return what is not known of a module that rules need, each with the reason."""
-    memory = memory_results(known)
-    if memory is None:
-        return dict.fromkeys((MEMORY, PEAK), f"memory is not known: {_why(known)}")
-    return {} if memory.peak is not None else {PEAK: "the values at the peak are not known"}
-
-
 def _why(known: ModuleDump) -> str:
     """Return why the memory of a module is not known."""
     if is_estimate_left_out(known):
@@ -441,10 +418,9 @@ def dump_findings(modules: Sequence[ListingFacts]) -> dict[int, tuple[Finding, .
     Args:
         modules: Facts of the modules; with fingerprints, if they are in several folders.
     """
-    found: dict[int, list[Finding]] = {}
+    found: dict[int, tuple[Finding, ...]] = {}
     for rule in all_rules():
-        if isinstance(rule, DumpRule):
-            for place, one in rule.find(modules):
-                named = replace(one, code=rule.code, name=rule.name)
-                found.setdefault(place, []).append(named)
-    return {place: tuple(ones) for place, ones in found.items()}
+        for place, one in rule.find(modules) if isinstance(rule, DumpRule) else ():
+            named = replace(one, code=rule.code, name=rule.name)
+            found[place] = (*found.get(place, ()), named)
+    return found

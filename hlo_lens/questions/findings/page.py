@@ -49,21 +49,20 @@ class Trial:
 
     @property
     def options(self) -> str | None:
-        """Return the options that changes need; None where nothing can make them."""
-        if self.has_program and (self.has_device or self.target):
-            return "" if self.has_device else f"--target {shell_word(self.target)}"
-        return "--target NAME" if self.has_program else None
+        """The options that changes need; None where nothing can make them."""
+        if not self.has_program:
+            return None
+        named = shell_word(self.target) if self.target else "NAME"
+        return "" if self.has_device else f"--target {named}"
 
     @property
     def note(self) -> str:
         """What more ``what-if`` needs; empty for nothing."""
         if not self.has_program:
             return "what-if has no program to compile: there is no text from before optimizations"
-        if not self.has_device and not self.target:
-            return (
-                f"what-if compiles with --target, such as {self.example}: the dump names no device"
-            )
-        return ""
+        if self.has_device or self.target:
+            return ""
+        return f"what-if compiles with --target, such as {self.example}: the dump names no device"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,12 +122,15 @@ def lint_report(views: Sequence[FindingsView]) -> Report:
     sections = [
         _section(view, view.address if view.address and names[view.name] > 1 else view.name)
         for view in programs
-        if _is_shown(view) or len(programs) == 1
+        if len(programs) == 1
+        or view.findings.findings
+        or view.findings.left_out
+        or view.open_questions
     ]
-    rest = len(programs) - len(sections)
     facts = [
         ("copy", f"{one.address}: the program of {one.copy_of}") for one in views if one.copy_of
     ]
+    rest = len(programs) - len(sections)
     if rest:
         other = "other module" if sections else "module"
         facts.append(("findings", f"none in {plural(rest, other)}"))
@@ -136,11 +138,6 @@ def lint_report(views: Sequence[FindingsView]) -> Report:
         sections.append(Section(title="hlo-lens lint", facts=tuple(facts)))
     objects = Objects([partial(findings_object, view) for view in views])
     return Report(kind="lint", sections=sections, data=envelope("lint", modules=objects))
-
-
-def _is_shown(view: FindingsView) -> bool:
-    found = view.findings
-    return bool(found.findings or found.left_out or view.open_questions)
 
 
 def findings_object(view: FindingsView) -> dict[str, object]:
@@ -163,14 +160,16 @@ def _section(view: FindingsView, title: str) -> Section:
     found = view.findings
     if view.problem:
         return Section(title=title, facts=(("findings", f"not known: {view.problem}"),))
+    facts = [*view.cut, ("findings", counts_text(found, is_whole=not view.gap))]
+    for one in found.counted:
+        facts += finding_facts([one])
+        if not one.is_by_design:
+            facts += (("  see", text) for text in one.evidence[:_MOST_EVIDENCE])
+            if one.changes and view.trial.options is not None:
+                options = view.options, view.trial.options
+                facts.append(("  try", what_if_command(one.changes, view.path, *options)))
     table = Table.of(found, title="Findings", is_data_only=True)
-    counts = counts_text(found, is_whole=not view.gap)
-    return Section(
-        title=title,
-        facts=(*view.cut, ("findings", counts), *_whole_facts(found.counted, view)),
-        tables=(table,),
-        notes=tuple(_notes(view)),
-    )
+    return Section(title=title, facts=tuple(facts), tables=(table,), notes=tuple(_notes(view)))
 
 
 def counts_text(found: Findings, *, is_whole: bool = True) -> str:
@@ -180,7 +179,6 @@ def counts_text(found: Findings, *, is_whole: bool = True) -> str:
         found: The findings.
         is_whole: Whether the whole text could be read.
     """
-    undecided = len(found.undecided)
     counted = found.counted
     counts = [(s, sum(one.severity is s for one in counted)) for s in Severity]
     parts = [
@@ -188,16 +186,15 @@ def counts_text(found: Findings, *, is_whole: bool = True) -> str:
         for severity, count in counts
         if count
     ]
-    rest = len(found.findings) - len(counted)
     none = NONE if is_whole else f"{NONE} in the parts that were read"
-    text = f"{', '.join(parts)}, gravest first" if parts else none
-    text += f"; {plural(undecided, 'rule')} not decided" if undecided else ""
-    return text + (f"; {rest} suppressed" if rest else "")
+    texts = [f"{', '.join(parts)}, gravest first" if parts else none]
+    if found.undecided:
+        texts.append(f"{plural(len(found.undecided), 'rule')} not decided")
+    rest = len(found.findings) - len(counted)
+    return "; ".join((*texts, *[f"{rest} suppressed"] * bool(rest)))
 
 
-def finding_facts(
-    found: Sequence[Finding],
-) -> Iterator[tuple[str, str]]:
+def finding_facts(found: Sequence[Finding]) -> Iterator[tuple[str, str]]:
     """Yield the message and the fix of some findings, each with its label.
 
     What a program means by design is one line.
@@ -206,17 +203,6 @@ def finding_facts(
         yield f"{one.code} {one.severity}", finding_text(one)
         if not one.is_by_design:
             yield "  fix", one.fix
-
-
-def _whole_facts(found: Sequence[Finding], view: FindingsView) -> Iterator[tuple[str, str]]:
-    """Yield the lines of some findings of a module, evidence and commands included."""
-    for one in found:
-        yield from finding_facts([one])
-        for text in () if one.is_by_design else one.evidence[:_MOST_EVIDENCE]:
-            yield "  see", text
-        trial = view.trial.options if one.changes and not one.is_by_design else None
-        if trial is not None:
-            yield "  try", what_if_command(one.changes, view.path, view.options, trial)
 
 
 def finding_text(finding: Finding) -> str:
@@ -229,11 +215,9 @@ def finding_text(finding: Finding) -> str:
 
 def change_text(fact: Finding) -> str:
     """Return a finding of a comparison: code, line, message and saving."""
-    source = fact.source
-    place = f" {source}" if source else ""
     text = savings_text(fact.saves, None)
-    saved = f" ({text})" if text else ""
-    return f"{fact.code}{place} {fact.message}{saved}"
+    words = (fact.code, fact.source, fact.message, f"({text})" if text else "")
+    return " ".join(filter(None, words))
 
 
 def what_if_command(remedies: Sequence[Remedy], path: str, *options: str) -> str:
@@ -271,25 +255,17 @@ def _notes(view: FindingsView) -> Iterator[str]:
     if view.findings.unread:
         files = listed([file.rpartition("/")[2] for file in view.findings.unread], _MOST_REASONS)
         yield f"comments not read: {files} not found from the current folder"
-    yield from _suppression_notes(view.findings)
+    counts = Counter(one.suppressed_by for one in view.findings.findings if one.suppressed)
+    for where, count in counts.most_common(_MOST_REASONS):
+        yield f"{plural(count, 'finding')} suppressed: {where}"
+    if len(counts) > _MOST_REASONS:
+        yield f"others suppressed at {plural(len(counts) - _MOST_REASONS, 'other place')}"
     if view.findings.counted:
-        yield (
-            f"what a code means, and when it is fine: hlo-lens help {view.findings.counted[0].code}"
-        )
+        code = view.findings.counted[0].code
+        yield f"what a code means, and when it is fine: hlo-lens help {code}"
 
 
 _MOST_REASONS = 3
-
-
-def _suppression_notes(found: Findings) -> Iterator[str]:
-    """Yield where findings are suppressed, the most frequent places."""
-    counts = Counter(one.suppressed_by for one in found.findings if one.suppressed)
-    for reason, count in counts.most_common(_MOST_REASONS):
-        yield f"{plural(count, 'finding')} suppressed: {reason}"
-    rest = len(counts) - _MOST_REASONS
-    if rest > 0:
-        yield f"others suppressed at {plural(rest, 'other place')}"
-
 
 RULE_COLUMNS = (
     Column("code", Unit.NONE, "code of the rule"),
@@ -310,25 +286,12 @@ def rules_report(rules: Sequence[Rule]) -> Report:
 
 def rule_report(rule: Rule) -> Report:
     """Return the description of one rule."""
-    text = rule.text
-    facts = (("", text.title), *((heading, _joined(part)) for heading, part in text.parts.items()))
+    facts = (("", rule.text.title), *rule.text.parts.items())
     section = Section(title=f"{rule.code} {rule.name}", facts=facts)
-    data = envelope("rule", **rule_object(rule))
-    return Report(kind="rule", sections=(section,), data=data)
+    return Report(kind="rule", sections=(section,), data=envelope("rule", **rule_object(rule)))
 
 
 def rule_object(rule: Rule) -> dict[str, object]:
     """Return the JSON object of a rule."""
-    text = rule.text
-    keys = {heading: heading.lower().replace(" ", "_") for heading in text.parts}
-    return {
-        "code": rule.code,
-        "name": rule.name,
-        "title": text.title,
-        **{keys[heading]: _joined(part) for heading, part in text.parts.items()},
-    }
-
-
-def _joined(text: str) -> str:
-    """Return a paragraph as one line."""
-    return " ".join(text.split())
+    parts = {key.lower().replace(" ", "_"): text for key, text in rule.text.parts.items()}
+    return {"code": rule.code, "name": rule.name, "title": rule.text.title, **parts}

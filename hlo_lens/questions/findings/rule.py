@@ -9,7 +9,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from hlo_lens.load.module import ModuleDump
 from hlo_lens.questions.dumps.listing import ListingFacts
@@ -39,8 +39,7 @@ PARTS = ("What", "Why it costs", "Fix", "Fine when")
 _HEADING = re.compile(rf"^({'|'.join(PARTS)}):$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class RuleText:
+class RuleText(NamedTuple):
     """Description of a rule.
 
     Attributes:
@@ -55,13 +54,8 @@ class RuleText:
     def of(cls, docstring: str) -> RuleText:
         """Return the description in the docstring of a rule's function."""
         head, *rest = _HEADING.split(inspect.cleandoc(docstring))
-        pairs = zip(rest[::2], rest[1::2], strict=True)
-        return cls(
-            title=head.strip().removesuffix("."),
-            parts={
-                heading: inspect.cleandoc(f"\n{text.strip(chr(10))}") for heading, text in pairs
-            },
-        )
+        texts = (" ".join(text.split()) for text in rest[1::2])
+        return cls(head.strip().removesuffix("."), dict(zip(rest[::2], texts, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

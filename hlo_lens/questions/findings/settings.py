@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -53,16 +53,16 @@ def checked_codes(words: str | Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LeastSaving:
-    """Least saving that counts: a share of the program, or a number of bytes.
+    """Least saving that counts: a share of the program, or bytes of memory, or sent.
 
     Attributes:
         share: Share, 0 to 1; None for a number of bytes.
-        bytes: Bytes of memory, or sent; None for a share.
+        bytes: Number of bytes; 0 for a share.
         text: As written.
     """
 
     share: float | None = None
-    bytes: int | None = None
+    bytes: int = 0
     text: str = ""
 
     @classmethod
@@ -72,13 +72,11 @@ class LeastSaving:
         Raises:
             UsageError: If it is neither.
         """
-        from fractions import Fraction
-
         try:
             if not text.strip().endswith("%"):
                 return cls(bytes=parse_size(text), text=text)
-            share = float(Fraction(text.strip().removesuffix("%")) / 100)
-        except (UsageError, ValueError, ZeroDivisionError, OverflowError):
+            share = float(text.strip().removesuffix("%")) / 100
+        except (UsageError, ValueError):
             raise UsageError(f"{text!r} is no saving; write 1% or 64MiB") from None
         if not 0 <= share <= 1:
             raise UsageError(f"{text!r}: a share of the program is between 0% and 100%")
@@ -90,9 +88,8 @@ class LeastSaving:
             return True
         if self.share is not None:
             return finding.share >= self.share
-        saves = finding.saves
-        sizes = [one for one in (saves.bytes, saves.sent_bytes) if one is not None]
-        return not sizes or self.bytes is None or max(sizes) >= self.bytes
+        sizes = (finding.saves.bytes, finding.saves.sent_bytes)
+        return max((one for one in sizes if one is not None), default=self.bytes) >= self.bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,17 +106,9 @@ class Selection:
     ignore: tuple[str, ...] = ()
     least: LeastSaving | None = None
 
-    def wants(self, finding: Finding) -> bool:
-        """Return whether a finding is wanted by its code."""
-        return self.wants_code(finding.code)
-
-    def wants_code(self, code: str) -> bool:
+    def wants(self, code: str) -> bool:
         """Return whether findings of a rule are wanted."""
         return _longest(self.select or ("",), code) > _longest(self.ignore, code)
-
-    def is_worth(self, finding: Finding) -> bool:
-        """Return whether a finding saves enough."""
-        return self.least is None or self.least.is_reached(finding)
 
 
 def _longest(codes: Iterable[str], code: str) -> int:
@@ -165,12 +154,6 @@ class LintSettings:
     baseline: str | None = None
     path: str = ""
 
-    @property
-    def least_text(self) -> str:
-        """The least saving as an option."""
-        least = self.selection.least
-        return "" if least is None else least.text
-
 
 def read_settings(text: str, path: str) -> LintSettings | None:
     """Return the settings in a TOML file; None if it has no table ``[lint]``.
@@ -200,16 +183,22 @@ def read_settings(text: str, path: str) -> LintSettings | None:
 
 
 def _settings(values: Mapping[str, object], path: str) -> LintSettings:
-    least, fail_on = _text(values, "min_saving"), _text(values, "fail_on")
+    least, fail_on, baseline = (_text(values, key) for key in ("min_saving", "fail_on", "baseline"))
+    per_module = values.get("per_module_ignores", {})
+    if not isinstance(per_module, dict):
+        raise UsageError('per_module_ignores is a table: "eval_step" = ["M001"]')
     return LintSettings(
         selection=Selection(
             select=checked_codes(_texts(values.get("select", []), "select")),
             ignore=checked_codes(_texts(values.get("ignore", []), "ignore")),
             least=None if least is None else LeastSaving.parse(least),
         ),
-        per_module=tuple(_per_module(values.get("per_module_ignores", {}))),
+        per_module=tuple(
+            (NamePattern(str(name)), checked_codes(_texts(codes, str(name))))
+            for name, codes in per_module.items()
+        ),
         fail_on=None if fail_on is None else severity_of(fail_on),
-        baseline=_text(values, "baseline"),
+        baseline=baseline,
         path=path,
     )
 
@@ -227,73 +216,22 @@ def _texts(value: object, key: str) -> Sequence[str]:
     return value
 
 
-def _per_module(value: object) -> list[tuple[NamePattern, tuple[str, ...]]]:
-    if not isinstance(value, dict):
-        raise UsageError('per_module_ignores is a table: "eval_step" = ["M001"]')
-    return [
-        (NamePattern(str(name)), checked_codes(_texts(codes, str(name))))
-        for name, codes in value.items()
-    ]
-
-
-def sifted(
-    found: Findings, settings: LintSettings, module: str, checkout: Checkout | None
-) -> Findings:
-    """Return findings without those that are not wanted, and with those suppressed marked.
-
-    Args:
-        found: The findings.
-        settings: The settings.
-        module: Name of the module.
-        checkout: Files with comments; None to read none.
-    """
-    selection = settings.selection
-    wanted = [one for one in found.findings if selection.wants(one)]
-    worth = [one for one in wanted if selection.is_worth(one)]
-    counts = (
-        ("by code", len(found.findings) - len(wanted)),
-        (f"they save less than {settings.least_text}", len(wanted) - len(worth)),
-    )
-    return replace(
-        found,
-        findings=tuple(_suppressed(one, settings, module, checkout) for one in worth),
-        left_out=(*found.left_out, *(pair for pair in counts if pair[1])),
-        undecided=tuple(pair for pair in found.undecided if selection.wants_code(pair[0])),
-        unread=() if checkout is None else tuple(_unread(worth, checkout)),
-    )
-
-
-def _unread(found: Iterable[Finding], checkout: Checkout) -> Iterator[str]:
-    """Yield the source files of findings that are not there, each once."""
-    for file in dict.fromkeys(one.source_file for one in found if one.source_line is not None):
-        if file is not None and checkout.line_of(file, 1) is None:
-            yield file
-
-
-def _suppressed(
-    finding: Finding, settings: LintSettings, module: str, checkout: Checkout | None
-) -> Finding:
-    if finding.suppressed:
-        return finding
+def _suppressed_by(
+    finding: Finding, settings: LintSettings, module: str, checkout: Checkout
+) -> str | None:
+    """Return where a finding is suppressed; None if it counts."""
     for pattern, codes in settings.per_module:
         if pattern.found_in(module) and finding.code.startswith(codes):
-            where = f"{settings.path}: per_module_ignores"
-            return replace(finding, suppressed=True, suppressed_by=where)
-    if checkout is not None and is_ignored_at(finding, checkout):
-        return replace(finding, suppressed=True, suppressed_by=f"comment at {finding.source}")
-    return finding
-
-
-def is_ignored_at(finding: Finding, checkout: Checkout) -> bool:
-    """Return whether a comment at the line of a finding suppresses it."""
+            return f"{settings.path}: per_module_ignores"
     if finding.source_file is None or finding.source_line is None:
-        return False
+        return None
     line = checkout.line_of(finding.source_file, finding.source_line)
     match = None if line is None else _COMMENT.search(line)
     if match is None:
-        return False
-    codes = [code.upper() for code in _WORDS.split(match[1] or "") if code]
-    return match[1] is None or any(finding.code.startswith(code) for code in codes)
+        return None
+    codes = tuple(code.upper() for code in _WORDS.split(match[1] or "") if code)
+    is_ignored = match[1] is None or finding.code.startswith(codes)
+    return f"comment at {finding.source}" if is_ignored else None
 
 
 FILE = "hlo-lens.toml"
@@ -345,15 +283,7 @@ def with_options(
         least=own.least if min_saving is None else LeastSaving.parse(min_saving),
     )
     level = settings.fail_on if fail_on is None else severity_of(fail_on)
-    return dataclasses.replace(settings, selection=selection, fail_on=level)
-
-
-def quiet_settings() -> LintSettings:
-    """Return the nearest settings for commands other than ``lint``; none if they are wrong."""
-    try:
-        return nearest_settings()
-    except UsageError:
-        return LintSettings()
+    return replace(settings, selection=selection, fail_on=level)
 
 
 def settings_text() -> str:
@@ -383,38 +313,61 @@ class Sieve:
 
     @classmethod
     def usual(cls) -> Sieve:
-        """Return the sieve of commands other than ``lint``."""
-        return cls(settings=quiet_settings(), checkout=Checkout.here())
+        """Return the sieve of commands other than ``lint``; wrong settings do not count."""
+        settings = LintSettings()
+        with suppress(UsageError):
+            settings = nearest_settings()
+        return cls(settings=settings, checkout=Checkout.here())
 
     def sift(self, found: Findings, module: str, *, is_of_dump: bool = False) -> Findings:
-        """Return the findings that settings, comments and baseline leave.
+        """Return the wanted findings; those that settings, comments or baseline suppress, marked.
 
         Args:
             found: The findings.
             module: Name of their module.
             is_of_dump: Whether they are about several modules: the baseline may have them at any.
         """
-        sifted_ones = sifted(found, self.settings, module, self.checkout)
+        selection = self.settings.selection
+        least = selection.least or LeastSaving()
+        wanted = [one for one in found.findings if selection.wants(one.code)]
+        worth = [one for one in wanted if selection.least is None or least.is_reached(one)]
+        counts = (
+            ("by code", len(found.findings) - len(wanted)),
+            (f"they save less than {least.text}", len(wanted) - len(worth)),
+        )
+        files = dict.fromkeys(o.source_file for o in worth if o.source_line is not None)
+        marked = []
+        for one in worth:
+            by = _suppressed_by(one, self.settings, module, self.checkout)
+            is_new = by is not None and not one.suppressed
+            marked.append(replace(one, suppressed=True, suppressed_by=by) if is_new else one)
+        return replace(
+            found,
+            findings=tuple(self._without_known(marked, module, is_of_dump=is_of_dump)),
+            left_out=(*found.left_out, *(pair for pair in counts if pair[1])),
+            undecided=tuple(pair for pair in found.undecided if selection.wants(pair[0])),
+            unread=tuple(f for f in files if f and self.checkout.line_of(f, 1) is None),
+        )
+
+    def _without_known(
+        self, found: Sequence[Finding], module: str, *, is_of_dump: bool
+    ) -> Sequence[Finding]:
+        """Return findings with those of the baseline marked."""
         if self.known is None:
-            return sifted_ones
+            return found
         from hlo_lens.questions.findings.changes import finding_changes
         from hlo_lens.text.names import plain_name
 
         base = self.known.get(plain_name(module), ())
         if is_of_dump:
             base = tuple(one for ones in self.known.values() for one in ones)
-        new = {id(one) for one in finding_changes(base, sifted_ones.findings).new}
-        return dataclasses.replace(
-            sifted_ones,
-            findings=tuple(
-                one
-                if one.suppressed or id(one) in new
-                else dataclasses.replace(
-                    one, suppressed=True, suppressed_by=f"baseline {self.baseline}"
-                )
-                for one in sifted_ones.findings
-            ),
-        )
+        counted = {id(one) for one in finding_changes(base, found).new}
+        counted |= {id(one) for one in found if one.suppressed}
+        by = f"baseline {self.baseline}"
+        return [
+            one if id(one) in counted else replace(one, suppressed=True, suppressed_by=by)
+            for one in found
+        ]
 
 
 def with_sifted_findings(
@@ -459,10 +412,10 @@ def sifted_dump_findings(
     facts: Sequence[ListingFacts], dumps: Sequence[ModuleDump], sieve: Sieve
 ) -> dict[int, Findings]:
     """Return the findings about some modules together, by position of the module to blame."""
-    sifted: dict[int, Findings] = {}
+    found: dict[int, Findings] = {}
     for place, findings in dump_findings(facts).items():
         call = call_place(dumps[place])
         placed = tuple(one if one.source_file else replace(one, **at(call)) for one in findings)
-        together_ = Findings(findings=placed)
-        sifted[place] = sieve.sift(together_, dumps[place].title, is_of_dump=True)
-    return sifted
+        title = dumps[place].title
+        found[place] = sieve.sift(Findings(findings=placed), title, is_of_dump=True)
+    return found

@@ -284,7 +284,7 @@ def findings_at_least(
     return tuple(
         one
         for one in module_findings(with_sifted_findings([known])[0]).counted
-        if selection.wants(one) and (one.severity or least).rank <= least.rank
+        if selection.wants(one.code) and (one.severity or least).rank <= least.rank
     )
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import hlo_lens
 from hlo_lens.cli import main
-from hlo_lens.questions.dumps.doctor import check_debug_options, check_flags, check_variables
+from hlo_lens.questions.dumps.doctor import check_debug_options, check_flags
 from tests.corpus import ROOT, SAMPLES
 from tests.load.test_archive import PACKED
 from tests.load.test_load import STAGES, hlo, write
@@ -68,20 +68,8 @@ def test_missing_texts_are_reported(tmp_path: Path) -> None:
     texts = " | ".join(what for _, what in findings(tmp_path))
     assert "2 of 3 modules have no final text, such as module_0001.jit_g" in texts
     assert "1 of 1 modules have no buffer assignment" in texts
-    assert "module number 0001 has 2 names (jit_g, jit_h) in one folder" in texts
     assert "made with --xla_dump_max_hlo_modules=2: XLA stops dumping" in texts
     assert "1 archives inside cannot be read" in texts
-
-
-def test_clients_of_one_process_number_their_modules_each_from_zero(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            "module_0000.jit_f.cpu_after_optimizations.txt": hlo("jit_f"),
-            "module_0000.jit_g.cl_1014260217.after_optimizations.txt": hlo("jit_g"),
-        },
-    )
-    assert "has 2 names" not in " | ".join(what for _, what in findings(tmp_path))
 
 
 @pytest.mark.parametrize("pack", ["zip", "tar", "tar.gz"])
@@ -145,9 +133,7 @@ def told(text: str | None) -> list[tuple[str, str]]:
     [
         GOOD,
         "--xla_dump_to=/tmp/d",
-        f"{GOOD} --xla_dump_hlo_pass_re=.* --xla_force_host_platform_device_count=8",
-        f"{GOOD}=true --xla_dump_hlo_as_proto",
-        f"  {GOOD}\n",
+        f"{GOOD}=true --xla_dump_hlo_as_proto --xla_force_host_platform_device_count=8",
         "--xla_dump_to='/tmp/my dump'",
     ],
 )
@@ -162,28 +148,17 @@ def test_good_flags_are_fine(text: str) -> None:
     [
         (None, "note", "is not set here", "--xla_dump_to=DIR --xla_dump_hlo_as_text"),
         ("", "note", "is not set here", "--xla_dump_to=DIR"),
-        ("xla_dump_to=/tmp/d", "error", "name of a file", "write --xla_dump_to=/tmp/d"),
-        ("-xla_dump_to=/tmp/d", "error", "two hyphens", "write --xla_dump_to=/tmp/d"),
-        ("'--xla_dump_to=/tmp/d'", "error", "begins with a quote", "let the shell"),
-        ("/etc/flags", "note", "names a file of flags", ""),
+        ("xla_dump_to=/tmp/d", "warning", "XLA reads xla_dump_to=/tmp/d as a file", "--NAME=VALUE"),
         (f"{GOOD} --xla_dump_hlo_as_txt", "error", "no flag of XLA", "--xla_dump_hlo_as_text"),
         ("--xla_dmp_to=/tmp/d", "error", "no flag of XLA", "write --xla_dump_to"),
-        ("--xla_dump_to /tmp/d", "error", "/tmp/d after --xla_dump_to", "--xla_dump_to=/tmp/d"),
-        ("--xla_dump_to=", "error", "without a folder", "--xla_dump_to=DIR"),
-        ("--xla_dump_to=~/d", "error", "does not expand ~", "$HOME"),
-        ("--xla_dump_to=/tmp/d,--xla_dump_hlo_as_text", "error", "comma", "blanks"),
+        ("--xla_dump_to /tmp/d", "error", "/tmp/d is no flag", "--NAME=VALUE"),
+        ("--xla_dump_to=", "error", "without --xla_dump_to=DIR", "add --xla_dump_to=DIR"),
         ("--xla_dump_to=/tmp/d --xla_dump_hlo_as_proto", "error", "writes no text", "as_text"),
-        (f"{GOOD}=yes", "error", "neither true nor false", "=true"),
-        (f"{GOOD}=false", "error", "no text is written", "remove"),
-        (f"{GOOD} --xla_dump_hlo_pass_re=[", "error", "no regular expression", ".*"),
-        (f"{GOOD} --xla_tpu_x=1", "error", "flag of libtpu", "LIBTPU_INIT_ARGS"),
-        ("--xla_dump_hlo_as_text", "warning", "prints the dump on standard output", "=DIR"),
-        ("--xla_dump_hlo_pass_re=.*", "error", "writes nothing", "add --xla_dump_to=DIR"),
+        ("--xla_dump_hlo_pass_re=.*", "error", "writes no folder", "add --xla_dump_to=DIR"),
         ("--xla_force_host_platform_device_count=8", "note", "no flag asks for a dump", "add"),
         (f"{GOOD} --xla_dump_disable_metadata", "warning", "no source lines", "remove"),
         (f"{GOOD} --xla_dump_hlo_module_re=x", "warning", "only modules whose name", "remove"),
         (f"{GOOD} --xla_dump_max_hlo_modules=3", "warning", "stops dumping", "remove"),
-        (f"{GOOD} --xla_dump_to=/tmp/e", "warning", "occurs 2 times; the last one counts", ""),
         (f"{GOOD} '--x", "error", "a quote without an end", "close"),
         (
             f"{GOOD} --xla_dump_buffer_assignment_analysis=false",
@@ -200,12 +175,12 @@ def test_mistakes_are_reported_with_a_remedy(
     assert any(one.level == level and what in one.what and remedy in one.remedy for one in found), (
         found
     )
-    assert not any(one.level == "fine" for one in found) or level == "note"
+    assert not any(one.level == "fine" for one in found)
 
 
 def test_worst_finding_comes_first() -> None:
-    levels = [level for level, _ in told("--xla_dump_to=d --xla_dump_hlo_module_re=x --xla_dump_x")]
-    assert levels == ["error", "warning", "note"]
+    levels = [level for level, _ in told("--xla_dump_hlo_module_re=x --xla_dump_x")]
+    assert levels == ["error", "error", "warning"]
 
 
 def test_losses_by_the_options_of_a_dump_are_found() -> None:
@@ -214,14 +189,3 @@ def test_losses_by_the_options_of_a_dump_are_found() -> None:
     assert found.level == "warning"
     assert found.what.startswith("made with --xla_dump_max_hlo_modules=3: XLA stops dumping")
     assert check_debug_options("xla_cpu_x: true\n") == []
-
-
-def test_other_variables_are_checked() -> None:
-    variables = {
-        "XLA_FLAGS": GOOD,
-        "LIBTPU_INIT_ARGS": "--xla_dump_to=/x",
-        "JAX_COMPILATION_CACHE_DIR": "/c",
-    }
-    levels = [one.level for one in check_variables(variables, is_jax_imported=True)]
-    assert levels == ["fine", "note", "warning", "note"]
-    assert [one.level for one in check_variables({}, is_jax_imported=True)] == ["note"]

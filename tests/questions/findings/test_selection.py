@@ -32,7 +32,7 @@ def test_the_longer_code_counts(select: list[str], ignore: list[str], wanted: bo
         select=tuple(one.upper() for one in select if one.upper() in known),
         ignore=tuple("" if one == "all" else one for one in ignore),
     )
-    assert chosen.wants(ONE) is wanted
+    assert chosen.wants(ONE.code) is wanted
 
 
 def test_codes_are_checked() -> None:
