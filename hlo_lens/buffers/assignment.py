@@ -74,11 +74,9 @@ class BufferColumns:
         return len(self.cells) // self.stride
 
     def cell(self, row: int, column: int) -> int:
-        """Return one place."""
         return self.cells[row * self.stride + column]
 
     def text(self, row: int, first: int, last: int) -> str:
-        """Return the text between two columns of a row."""
         base = row * self.stride
         return self.source.text[self.cells[base + first] : self.cells[base + last]]
 
@@ -89,7 +87,6 @@ class BufferColumns:
         return None if match is None else int(match[0])
 
     def line(self, row: int, column: int) -> int:
-        """Return the 1-based line of a place."""
         return self.source.line_column(self.cell(row, column))[0]
 
 
@@ -234,7 +231,6 @@ class _Value:
 
     @property
     def id(self) -> int:
-        """Number of the HloValue, unique in the module."""
         return self._columns.number(self._row, ID) or 0
 
     @property
@@ -259,7 +255,6 @@ class _Value:
 
     @property
     def is_phi(self) -> bool:
-        """Whether it is a phi: the join of values of a loop or of branches."""
         return "(phi)" in self._columns.text(self._row, INDEX_END, INDEX_END + 1)
 
     @property
@@ -270,7 +265,6 @@ class _Value:
 
     @property
     def line(self) -> int:
-        """1-based line in the file."""
         return self._columns.line(self._row, ID)
 
 
@@ -289,17 +283,14 @@ class AssignedValue(_Value):
 
     @property
     def offset(self) -> int:
-        """Offset in the allocation, in bytes."""
         return self._columns.number(self._row, VALUE_OFFSET) or 0
 
     @property
     def shape_text(self) -> str:
-        """Shape with layout, as printed."""
         return self._columns.text(self._row, VALUE_SHAPE, VALUE_END)
 
     @property
     def shape(self) -> Shape:
-        """Shape with layout."""
         return parse_shape(self.shape_text)
 
     def facts(self) -> tuple[str, str, int, int, str]:
@@ -329,7 +320,6 @@ class ReusedValue(_Value):
 
     @property
     def allocation_color(self) -> int:
-        """The colour printed after the value."""
         return self._columns.number(self._row, REUSED_COLOR) or 0
 
 
@@ -463,17 +453,14 @@ class BufferAllocation:
 
     @property
     def index(self) -> int:
-        """Number of the allocation, dense from 0."""
         return self._columns.number(self._row, NUMBER) or 0
 
     @property
     def size(self) -> int:
-        """Size in bytes."""
         return self._columns.number(self._row, SIZE) or 0
 
     @property
     def words(self) -> AllocationWords:
-        """What its line has after the size."""
         text = self._columns.text(self._row, WORDS, WORDS_END)
         return allocation_words(text)
 
@@ -489,47 +476,38 @@ class BufferAllocation:
 
     @property
     def parameter_number(self) -> int | None:
-        """Number of the entry parameter in it, wholly or in part."""
         return self.words.parameter_number
 
     @property
     def param_shape_index(self) -> ShapeIndex | None:
-        """Index of the part of the parameter in it."""
         return self.words.param_shape_index
 
     @property
     def parameter_shape_text(self) -> str | None:
-        """Shape of the parameter or of its part."""
         return self.words.parameter_shape_text
 
     @property
     def output_shape_text(self) -> str | None:
-        """Shape of the module's result if its root value is here."""
         return self.words.output_shape_text
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is of a constant of the program."""
         return self.words.is_constant
 
     @property
     def is_thread_local(self) -> bool:
-        """Whether it is in no heap."""
         return self.words.is_thread_local
 
     @property
     def maybe_live_out(self) -> bool:
-        """Whether it may be part of the module's result."""
         return self.words.maybe_live_out
 
     @property
     def is_preallocated_temp(self) -> bool:
-        """Whether it is none of parameter, result, constant and thread-local."""
         return self.words.is_preallocated_temp
 
     @property
     def other(self) -> tuple[str, ...]:
-        """Unknown words of its line, as printed."""
         return self.words.other
 
     @property
@@ -539,13 +517,11 @@ class BufferAllocation:
 
     @property
     def reused(self) -> Sequence[ReusedValue]:
-        """Values of other memory spaces in its bytes."""
         rows = self._assignment.reused_rows.get(self._row, ())
         return Rows(self._assignment.reused_value, rows)
 
     @property
     def line(self) -> int:
-        """1-based line in the file."""
         return self._columns.line(self._row, NUMBER)
 
 
@@ -586,24 +562,19 @@ class BufferAssignment:
 
     @property
     def path(self) -> str:
-        """Name of the file that it was read from."""
         return self.columns.source.path
 
     @property
     def allocations(self) -> Sequence[BufferAllocation]:
-        """Allocations in the order of the text, which is by index."""
         return Rows(functools.partial(BufferAllocation, self), range(len(self.columns)))
 
     def assigned_value(self, row: int) -> AssignedValue:
-        """Return the value of a row."""
         return AssignedValue(self.assigned, row)
 
     def reused_value(self, row: int) -> ReusedValue:
-        """Return the value of another memory space of a row."""
         return ReusedValue(self.reused_columns, row)
 
     def value_rows(self, row: int) -> range:
-        """Return the rows of the values in the allocation of a row."""
         first = self.columns.cell(row, FIRST_VALUE)
         if row + 1 < len(self.columns):
             return range(first, self.columns.cell(row + 1, FIRST_VALUE))

@@ -147,7 +147,6 @@ class RuleScan:
         self._first_gap = 0
 
     def run(self) -> None:
-        """Read the whole text."""
         position, size = 0, len(self.text)
         while position < size:
             blank = BLANK.match(self.text, position)
@@ -155,11 +154,9 @@ class RuleScan:
         self.end()
 
     def end(self) -> None:
-        """End the dump that is being filled."""
         raise NotImplementedError
 
     def take_gaps(self) -> tuple[Gap, ...]:
-        """Return the gaps since the last call."""
         gaps = tuple(self.gaps[self._first_gap :])
         self._first_gap = len(self.gaps)
         return gaps
@@ -186,7 +183,6 @@ class RuleScan:
         return position
 
     def note_cut(self) -> None:
-        """Note that the last line has no line end: it may be cut off."""
         self.is_damaged = True
 
     def _irregular(self, position: int) -> int:
@@ -220,15 +216,12 @@ class RuleScan:
         return end
 
     def unit_end(self, rule: LineRule, position: int) -> int:  # for subclasses
-        """Return the end of the line, or of the lines, that a rule reads."""
         return self.next_line(position)
 
     def end_before_others(self, position: int) -> None:  # for subclasses
-        """End what is being filled where a dump of another kind begins."""
         self.end()
 
     def refuse(self, position: int, end: int, message: str) -> None:
-        """Note a gap for lines of the dump that make no sense at their place."""
         self.is_damaged = True
         lines = self.text.count("\n", position, max(position, end - 1)) + 1
         self._add_gap(self._first_word(position), self._line_end(position), message, lines)
@@ -256,7 +249,6 @@ class RuleScan:
         return False
 
     def _first_word(self, position: int) -> int:
-        """Return the start of a line after its indentation."""
         match = _INDENTATION.match(self.text, position)
         return position if match is None else match.end()
 
@@ -266,11 +258,9 @@ class RuleScan:
         return len(self.text) if end < 0 else end
 
     def next_line(self, position: int) -> int:
-        """Return the start of the line after that of an offset."""
         return min(len(self.text), self._line_end(position) + 1)
 
     def _next_match(self, position: int, pattern: re.Pattern[str]) -> int:
-        """Return the end of the next match of a pattern that begins with a line end."""
         match = pattern.search(self.text, self._line_end(position))
         return len(self.text) if match is None else match.end()
 
@@ -528,7 +518,6 @@ class BufferScan(RuleScan):
     # ---- parts ---------------------------------------------------------------------------------
 
     def _begin_assignment(self, start: int, *, has_header: bool) -> BufferAssignment:
-        """End the previous part and begin an assignment."""
         self.end()
         self.has_header = has_header
         self.part = self.owner = BufferAssignment(
@@ -553,7 +542,6 @@ class BufferScan(RuleScan):
         return self.part
 
     def end(self) -> None:
-        """End the part: set its gaps, and whether it is complete."""
         part, self.part = self.part, None
         if part is None:
             return
@@ -576,7 +564,6 @@ class BufferScan(RuleScan):
             owner.is_complete = owner.is_complete_with(part) and part.is_complete
 
     def end_before_others(self, position: int) -> None:
-        """End what is being filled at the frame of a file in a log."""
         if self.text.startswith("***", position):
             self.end()
             self.owner = None

@@ -68,7 +68,6 @@ class BufferLiveRange(NamedTuple):
 
     @property
     def bounds(self) -> tuple[LogicalTime, LogicalTime]:
-        """Start and end."""
         return self.start, self.end
 
 
@@ -150,13 +149,11 @@ class LiveRangeColumns:
             self.node_names, self.node_name_ends = array("Q"), array("Q")
 
     def scheduled(self, row: int) -> str:
-        """Return the name of the scheduled instruction of a row."""
         text, start = self.source.text, self.scheduled_names[row]
         end = text.find("\n", start)
         return text[start : len(text) if end < 0 else end].rstrip()
 
     def live_range(self, row: int) -> BufferLiveRange:
-        """Return the live range of a row."""
         text, start = self.source.text, self.range_names[row]
         name_end = text.index("{", start)
         return BufferLiveRange(
@@ -167,7 +164,6 @@ class LiveRangeColumns:
         )
 
     def peak_value(self, row: int) -> PeakValue:
-        """Return the value alive at the peak of a row."""
         text = self.source.text[self.peak_names[row] : self.peak_name_ends[row]]
         name, brace, index = text.partition("{")
         total = self.peak_sums[row]
@@ -179,7 +175,6 @@ class LiveRangeColumns:
         )
 
     def node(self, row: int, children: Sequence[StackTraceNode]) -> StackTraceNode:
-        """Return the line of the tree of a row."""
         total, current, remaining = self.node_numbers[3 * row : 3 * row + 3]
         return StackTraceNode(
             name=self.source.text[self.node_names[row] : self.node_name_ends[row]],
@@ -236,7 +231,6 @@ class HloLiveRange:
 
     @property
     def path(self) -> str:
-        """Name of the file that it was read from."""
         return self.columns.source.path
 
     @property
@@ -269,7 +263,6 @@ class HloLiveRange:
 
     @property
     def peak_values(self) -> Sequence[PeakValue]:
-        """Values that XLA lists as alive at `peak_moment`, in its order."""
         return Rows(self.columns.peak_value, range(len(self.columns.peak_names)))
 
     @property
@@ -279,7 +272,6 @@ class HloLiveRange:
 
     @functools.cached_property
     def stack_trace(self) -> tuple[StackTraceNode, ...]:
-        """Roots of the tree of values alive at the peak."""
         columns = self.columns
         waiting: dict[int, list[StackTraceNode]] = {}
         for row in range(len(columns.node_depths) - 1, -1, -1):
@@ -396,7 +388,6 @@ class LiveRangeScan(RuleScan):
         )
 
     def _begin(self, start: int) -> HloLiveRange:
-        """End the previous live range and begin a new one."""
         self.end()
         self.columns = LiveRangeColumns(self.source)
         self.has_ranges = False
@@ -409,7 +400,6 @@ class LiveRangeScan(RuleScan):
         return self.current or self._begin(spans[0][0])
 
     def end(self) -> None:
-        """End the live range: set its gaps, and whether it is complete."""
         current, self.current = self.current, None
         if current is None:
             return
@@ -511,7 +501,6 @@ class LiveRangeScan(RuleScan):
 
 
 def _is_whole(current: HloLiveRange) -> bool:
-    """Return whether the parts of a live range agree on its length and sizes."""
     columns = current.columns
     if current.schedule_end_time != len(columns.scheduled_times):
         return False

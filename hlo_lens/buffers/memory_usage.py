@@ -179,12 +179,10 @@ class MemoryUsageReport:
 
     @property
     def is_by_memory_space(self) -> bool:
-        """Whether it is of the form printed since March 2026."""
         return self.printed_total is None
 
     @property
     def total_bytes(self) -> int:
-        """Sum of the sizes of all allocations of all memory spaces."""
         if self.printed_total is not None:
             return self.printed_total
         return sum(space.total_bytes for space in self.spaces)
@@ -294,7 +292,6 @@ class ReportScan(RuleScan):
         return self._report
 
     def end(self) -> None:
-        """End the report: set its gaps, and whether it is complete."""
         report, self._report = self._report, None
         if report is None:
             return
@@ -306,7 +303,6 @@ class ReportScan(RuleScan):
         self.found.append(report)
 
     def _is_whole(self, report: MemoryUsageReport) -> bool:
-        """Return whether the parts of a report agree on its totals and counts."""
         tables = [table for space in report.spaces for table in space.tables]
         tables += [usage.table for usage in report.allocations if usage.table is not None]
         if not all(table.is_whole for table in tables):
@@ -425,7 +421,6 @@ class ReportScan(RuleScan):
             self.refuse(*spans[0], "a row outside any table")
 
     def end_before_others(self, position: int) -> None:  # any other dump ends it
-        """End the report where a dump of another kind begins."""
         self.end()
 
 
@@ -472,7 +467,6 @@ class HumanSize:
         return _bounds(self.text)[1]
 
     def matches(self, size_bytes: int) -> bool:
-        """Return whether a number of bytes is printed as this text."""
         least, most = _bounds(self.text)
         return least is not None and most is not None and least <= size_bytes <= most
 

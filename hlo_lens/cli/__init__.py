@@ -239,7 +239,6 @@ def _buffer_stdout() -> None:
 
 
 def _flush_stdout() -> None:
-    """Write what is left in the buffer of standard output, where that is open."""
     if sys.stdout is not None:
         sys.stdout.flush()
 

@@ -38,7 +38,6 @@ _MERGED = {
 
 
 def _complete_topic(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
-    """Return the topics that begin with a word."""
     del ctx, parameter
     return sorted(topic for topic in _topics() if topic.startswith(word))
 

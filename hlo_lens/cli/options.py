@@ -63,7 +63,6 @@ class Reading:
     stage: str | None = None
 
     def read(self, path: str, progress: Progress | None = None) -> tuple[ModuleDump, ...]:
-        """Return the selected modules of a path, at the selected stage."""
         from hlo_lens.load.programs import read_dump
 
         return self.select(read_dump(path, progress=progress).modules)
@@ -268,7 +267,6 @@ class Compiling:
 
     @property
     def means(self) -> Means:
-        """The same for the API."""
         from hlo_lens.questions.what_if.recompiling import Means
 
         return Means(python=self.python, minutes=self.minutes)

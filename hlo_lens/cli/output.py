@@ -69,7 +69,6 @@ class _Bar:
         return bar, bar.add_task(self._title, total=total)
 
     def stop(self) -> None:
-        """Remove the bar from the screen."""
         if self._shown is not None:
             self._shown[0].stop()
 
@@ -223,7 +222,6 @@ format_option = _format_option(FORMATS, "format_")
 
 
 def _source_url(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    """Return the template of links if it names a path and runs no script."""
     if value is None or ("{path}" in value and not value.lower().startswith(_SCRIPTS)):
         return value
     raise click.BadParameter("has no {path}" if "{path}" not in value else "is a script")
@@ -233,7 +231,6 @@ _SCRIPTS = ("javascript:", "data:", "vbscript:", "{path}")
 
 
 def _output_options(formats: Sequence[str]) -> Decorator:
-    """Return the options about output, with a choice of some formats."""
     return option_group(
         "output",
         Output,
@@ -360,7 +357,6 @@ def finish(checked: Checked | None, diff: Diff | None = None, cut: Sequence[str]
 
 
 def _undecided(checked: Checked | None) -> Iterator[str]:
-    """Yield the rules that cannot be decided, with the reason."""
     if checked is None or not checked.judgement.is_undecided:
         return
     undecided = [one for one in checked.judgement.verdicts if one.is_undecided]

@@ -180,7 +180,6 @@ def unless_wrapped(rule: Rule | None) -> Rule:
 
 
 def _passed_operands(tree: ShapeTree, arguments: Sequence[list[int]]) -> dict[int, int]:
-    """Return node to value for the operands in element 0 of a start's result."""
     given: dict[int, int] = {}
     top = tree.children(0)
     if not top:
@@ -234,7 +233,6 @@ def async_update(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 
 def _prolong(walk: Walk, row: int) -> None:
-    """Extend the values of an async operation to its done."""
     places = walk.operands[row]
     defined = walk.async_values.get(places[0] // NODES) if places else None
     if defined is None:
@@ -302,7 +300,6 @@ def recv_done(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 
 def _with_first(walk: Walk, row: int, node_of_operand: int) -> list[int]:
-    """Return a tuple whose first element is a part of the operand."""
     operand = walk.operand(row, 0)
     below = walk.tree(row).children(0)
     if not below or len(operand) <= node_of_operand:
@@ -470,7 +467,6 @@ def _parameter(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 
 def _element(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Return the values of a tuple's element."""
     operand = walk.operand(row, 0)
     places = walk.operands[row]
     match = INDEX.search(walk.module.columns.attributes_text(row))
@@ -487,7 +483,6 @@ def _element(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 
 def _table(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Return a tuple's table, which is new, and the values of its elements."""
     tree = walk.tree(row)
     found = [walk.define(row, 0, tree.parts[0])]
     for number in range(len(walk.operands[row])):
@@ -499,7 +494,6 @@ def _table(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 
 def _forward(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Return the operand's values."""
     operand = walk.operand(row, 0)
     if len(operand) == len(walk.tree(row).parts):
         return operand

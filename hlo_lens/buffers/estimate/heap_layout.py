@@ -62,7 +62,6 @@ class UsedBytes:
         self._somewhere: dict[int, _Intervals] = {}
 
     def add(self, interval: Interval, start: int, end: int) -> None:
-        """Mark offsets from `start` up to `end` as used during an interval."""
         begin, last = interval
         first, final = begin // BUCKET, last // BUCKET
         left, right = first + self._width, final + self._width + 1
@@ -79,7 +78,6 @@ class UsedBytes:
             self._mark(node, start, end)
 
     def _mark(self, node: int, start: int, end: int) -> None:
-        """Mark offsets as used at some event of a node and of all its parents."""
         while node and _join(self._somewhere, node, start, end):
             node >>= 1
 
@@ -233,17 +231,14 @@ class Chunk:
 
     @property
     def duration(self) -> int:
-        """Length of the first value's live range."""
         return self.intervals[0].end - self.intervals[0].start
 
     @property
     def begin(self) -> int:
-        """First event at which any value lives."""
         return min(interval.start for interval in self.intervals)
 
     @property
     def span(self) -> int:
-        """From the first event of any value to the last."""
         return max(interval.end for interval in self.intervals) - self.begin
 
 
@@ -324,7 +319,6 @@ class _Gaps:
         return start, aligned
 
     def free(self, start: int, end: int) -> None:
-        """Free bytes, merged with adjacent gaps."""
         place = bisect.bisect_left(self._starts, start)
         if place < len(self._starts) and self._starts[place] == end:
             end = self._remove(end)
@@ -395,7 +389,6 @@ def _best_fit(size: int, starts: list[int], ends: list[int]) -> int:
 
 
 def _union(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the union of intervals as disjoint intervals, ascending."""
     if len(intervals) < 2:
         return intervals
     intervals.sort()
@@ -443,7 +436,6 @@ class HeapSimulation:
         self._event = 0
 
     def run(self) -> tuple[list[Chunk], list[int], int]:
-        """Return the chunks, the values of size 0, and the number of events."""
         values = self._flow.values
         starts, ends = values.starts, values.ends
         defined: dict[int, list[int]] = defaultdict(list)
@@ -546,7 +538,6 @@ class Allocation:
 
     @property
     def is_temp(self) -> bool:
-        """Whether XLA preallocates it: neither parameter, constant nor output."""
         return not self.is_output and self.kind in ("heap", "tuple", "output")
 
 
@@ -581,7 +572,6 @@ class LayoutRules:
     reuses_outputs: bool = True
 
     def align(self, size: int, color: int) -> int:
-        """Return a size rounded up to the alignment of a memory space."""
         step = self.alignments.get(color, self.alignment)
         return -(-size // step) * step
 
@@ -617,7 +607,6 @@ def _is_embedding(opcode: OpcodeTraits) -> bool:
 
 
 def _defined_parts(flow: Dataflow, row: int) -> list[Part]:
-    """Return the parts of a thread-local result with bytes of their own."""
     opcode = flow.table.opcodes[row]
     if opcode_traits(opcode).is_valueless:
         return []
@@ -676,7 +665,6 @@ class _Assigner:
         self._waiting: list[int] = []
 
     def run(self) -> HeapLayout:
-        """Return all allocations."""
         flow = self._flow
         parts = self._values.parts
         sizes = [max([parts[value].size_bytes for value in buffer]) for buffer in flow.buffers]
@@ -695,7 +683,6 @@ class _Assigner:
         return self._combined(heaps)
 
     def _post_order(self, value: int) -> tuple[int, int]:
-        """Return the position of a value in XLA's order, callers first."""
         order = self._values.orders[value]
         if order < PHI_ORDER:
             number = order // NODES
@@ -725,7 +712,6 @@ class _Assigner:
             allocation.is_output = True
 
     def _offer(self, number: int) -> None:
-        """Make an allocation reusable by later buffers."""
         allocation = self._allocations[number]
         allocation.is_reusable = True
         bit = 1 << len(self._reusable)
@@ -778,7 +764,6 @@ class _Assigner:
         return False
 
     def _reuse_any(self, buffer: int, size: int) -> bool:
-        """Put a buffer into the smallest allocation that takes it, if there is one."""
         members = self._flow.buffers[buffer]
         starts, ends = self._values.starts, self._values.ends
         candidates = self._bits_of_color[self._values.parts[members[0]].color]
@@ -852,7 +837,6 @@ class _Assigner:
         return found
 
     def _combined(self, heaps: dict[int, Allocation]) -> HeapLayout:
-        """Put temporary allocations of one memory space end to end."""
         everything = self._allocations + [heaps[color] for color in sorted(heaps)]
         everything += thread_local_allocations(self._flow)
         everything, first = partition(everything, lambda a: not a.is_temp)
@@ -882,7 +866,6 @@ class _Held:
         self._is_ascending = True  # by their ends too: no range contains another
 
     def add(self, start: int, end: int, value: int) -> None:
-        """Add a value."""
         values = self.values
         place = bisect.bisect(values, (start, end, value))
         if any(one[1] > end for one in values[max(place - 1, 0) : place]):

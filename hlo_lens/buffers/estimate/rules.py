@@ -254,12 +254,10 @@ class TableStep:
 
     @property
     def is_known(self) -> bool:
-        """Whether only one step is possible."""
         return self.step == self.other
 
     @property
     def note(self) -> tuple[str, ...]:
-        """A sentence on the guess, if it is one."""
         if self.is_known:
             return ()
         chips = {_LARGE: "v4 and v5e", _SMALL: "v5p, v6e and tpu7x"}

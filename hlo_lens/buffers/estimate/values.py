@@ -76,7 +76,6 @@ class ShapeTree:
         self._children: dict[int, list[int]] = {}
 
     def children(self, node: int) -> list[int]:
-        """Return the nodes of a tuple's elements."""
         known = self._children.get(node)
         if known is None:
             known = []
@@ -99,7 +98,6 @@ class ShapeTree:
         return node
 
     def index(self, node: int) -> ShapeIndex:
-        """Return the shape index of a node."""
         found: list[int] = []
         here = 0
         while here != node:
@@ -143,7 +141,6 @@ class ShapeTrees:
         return self.of_shape(shape if self._whole is None else self._whole(shape))
 
     def of_shape(self, shape: Shape) -> ShapeTree:
-        """Return the tree of a shape."""
         parts: list[Part] = []
         sizes: list[int] = []
         open_tuples: list[tuple[int, Iterator[Shape]]] = []
@@ -213,7 +210,6 @@ class Values:
         return len(self.places)
 
     def add(self, place: int, part: Part, order: int, start: int, end: int) -> int:
-        """Add a value and return it."""
         self.places.append(place)
         self.parts.append(part)
         self.orders.append(order)
@@ -231,7 +227,6 @@ class DisjointSets:
         self._parents: dict[int, int] = {}
 
     def find(self, value: int) -> int:
-        """Return the representative of a value's set."""
         parents = self._parents
         root = value
         while root in parents:
@@ -292,12 +287,10 @@ class Dataflow:
         return len(self.schedule)
 
     def tree(self, row: int) -> ShapeTree:
-        """Return the shape of a row's result."""
         columns = self.table.module.columns
         return self.trees.of(columns.text(row, SHAPE, SHAPE_END))
 
     def values_at(self, place: int) -> list[int]:
-        """Return the values at a place and all below it."""
         row, node = divmod(place, NODES)
         values = self.value_lists.get(row, [])
         if node == 0:
@@ -355,7 +348,6 @@ class FusedBody:
         return opcode in ELEMENTWISE
 
     def is_elementwise_on(self, position: int, operand: int) -> bool:
-        """Whether `is_elementwise` holds for the first operand at a position."""
         return self.is_elementwise(position, self.operands[position].index(operand))
 
 
@@ -378,7 +370,6 @@ class FusedBodies:
         return self._module.columns.attributes_text(row)
 
     def computation(self, row: int) -> HloComputation | None:
-        """Return the computation of a fusion."""
         place = self._places.get(row, NOTHING)
         return None if place == NOTHING else HloComputation(self._module, place)
 
@@ -520,7 +511,6 @@ def in_place_pairs(
 
 
 def _permute_pairs(opcode: str, tree: ShapeTree) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
-    """Yield the pairs of a collective-permute that writes into operand 1."""
     prefix = (1,) if opcode.endswith("start") else ()
     node = tree.at(prefix)
     if node is None:
@@ -562,7 +552,6 @@ class BufferSharing:
         self._user_counts: dict[int, int] | None = None
 
     def is_possible(self, user_row: int) -> bool:
-        """Whether an instruction of this opcode may write over any operand at all."""
         if self._backend != "cpu":
             return True
         return self._opcodes[user_row] in _SHARING
@@ -717,7 +706,6 @@ def _gpu_may_share(flow: Dataflow, row: int, number: int, node: int, given: Part
 
 
 def _custom_call(text: str, number: int, index: ShapeIndex) -> bool:
-    """Return whether a matrix product may be added into its third operand."""
     if "__cublas$lt$matmul" in text and '$lt$matmul$f8"' not in text:
         beta = re.search(r'"beta":\s*"?(-?[\d.eE+-]+)', text)
         used = beta is not None and float(beta[1]) != 0
@@ -757,7 +745,6 @@ class _GpuFusion:
         )
 
     def may_share(self, parameter: int, index: ShapeIndex) -> bool:
-        """Whether an output may be written over a parameter."""
         body = self._body
         output = body.root
         if body.opcodes[output] == "tuple":
@@ -841,7 +828,6 @@ class _GpuFusion:
         return any(body.opcodes[self._hero(p)] in ("transpose", "copy") for p in reached)
 
     def _hero(self, position: int) -> int:
-        """Return the transpose that an output ends in, else the output."""
         body = self._body
         source = position
         while body.opcodes[source] in ELEMENTWISE | {"bitcast"} and body.operands[source]:

@@ -123,13 +123,11 @@ class Walk:
         self.aliasing = set(aliasing)
 
     def tree(self, row: int) -> ShapeTree:
-        """Return the shape of a row's result."""
         base = row * STRIDE
         spans = self._spans
         return self.trees.of(self._text[spans[base + SHAPE] : spans[base + SHAPE_END]])
 
     def called(self, row: int) -> list[HloComputation]:
-        """Return the computations that a row calls."""
         calls = self.module.links.calls.of_row(row)
         return [HloComputation(self.module, call.place) for call in calls if call.place != NOTHING]
 
@@ -191,7 +189,6 @@ class Walk:
         return found
 
     def _visit(self, call: Invocation, row: int) -> None:
-        """Find the values of one row, and note its uses of its operands."""
         opcode = self.opcodes[row]
         rule = self._rules.get(opcode)
         found = self.define_all(row) if rule is None else rule(self, call, row)
@@ -207,7 +204,6 @@ class Walk:
             self.join_in_place(row, found, opcode)
 
     def _hold(self, found: Sequence[int], row: int, instant: int) -> None:
-        """Note the position of values at a row, at an instant."""
         values, find = self.values, self.merged.find
         position_ends, last_places, ends = values.position_ends, values.last_places, values.ends
         base = row * NODES
@@ -240,7 +236,6 @@ class Walk:
                     ends[held] = instant
 
     def _hidden_element(self, row: int, node: int, listed: list[int]) -> list[int]:
-        """Return a part of a result, as a get-tuple-element directly after it would."""
         values = self.values
         find = self.merged.find
         chosen = listed[node : node + self.tree(row).sizes[node]]
@@ -263,21 +258,18 @@ class Walk:
         return self.values.add(place, part, self.numbers[row] * NODES + node, begins, instant)
 
     def define_all(self, row: int) -> list[int]:
-        """Return new values for all nodes of a row's result."""
         parts = self.tree(row).parts
         if len(parts) == 1:
             return [self.define(row, 0, parts[0])]
         return [self.define(row, node, part) for node, part in enumerate(parts)]
 
     def define_phi(self, row: int, node: int, part: Part, start: int) -> int:
-        """Return a new phi."""
         self._phis += 1
         instant = len(self.schedule)
         order = PHI_ORDER + self._phis
         return self.values.add(row * NODES + node, part, order, start, instant)
 
     def fill(self, row: int, given: Callable[[int], int | None]) -> list[int]:
-        """Return a value for each node: the given one, else a new one of the row."""
         found = []
         for node, part in enumerate(self.tree(row).parts):
             value = given(node)
@@ -296,7 +288,6 @@ class Walk:
         return listed[node : node + self.tree(source).sizes[node]]
 
     def arguments(self, row: int) -> list[list[int]]:
-        """Return the values of all operands."""
         return [self.operand(row, number) for number in range(len(self.operands[row]))]
 
     def join_in_place(

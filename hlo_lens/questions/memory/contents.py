@@ -170,7 +170,6 @@ class _Groups:
         self._found: dict[Value, set[Value]] = {}
 
     def known(self) -> Iterator[tuple[set[Value], Content]]:
-        """Yield the groups whose content is known, each once, softmax first."""
         rows: dict[str, list[int]] = defaultdict(list)
         for row, opcode in enumerate(self._opcodes):
             if opcode in ("reduce", "compare", "broadcast"):
@@ -194,7 +193,6 @@ class _Groups:
         return 0 if shape is None or shape.is_tuple else shape.element_count or 0
 
     def group(self, value: Value) -> set[Value]:
-        """Return the values of the content of one."""
         start = self.steps.definition(value)
         if start in self._found:
             return self._found[start]
@@ -218,12 +216,10 @@ class _Groups:
         return BACKWARD in path and RECOMPUTED not in path
 
     def _products_of(self, group: set[Value]) -> list[int]:
-        """Return the products of the forward pass that use a group."""
         users = {user.row for value in group for user in self.steps.users(value)}
         return [row for row in users if self._is_product(row) and not self._is_backward(row)]
 
     def _is_lookup(self, group: set[Value]) -> bool:
-        """Return whether a product of a group has an argument as its other operand."""
         operands = [
             self.steps.operand(row, position)
             for row in self._products_of(group)
@@ -257,7 +253,6 @@ class _Groups:
         return None
 
     def _softmax(self, row: int) -> tuple[Value, Content] | None:
-        """Return the exponential that a reduction adds up, if it is of a product."""
         operand = self.steps.operand(row, 0)
         if operand is None or self.steps.size(operand) < _LEAST_BYTES:
             return None
@@ -289,7 +284,6 @@ class _Groups:
         return None
 
     def _repeated(self, row: int) -> tuple[Value, Content] | None:
-        """Return an array repeated along a new dimension, for a product."""
         value, operand = Value(row), self.steps.operand(row, 0)
         if operand is None or self.steps.size(value) < _LEAST_BYTES:
             return None

@@ -121,7 +121,6 @@ def sizes_of(
 
 
 def _temp_bytes(flow: Dataflow, rules: BackendRules, layout: HeapLayout) -> int:
-    """Return the temporary bytes that XLA would report."""
     if rules.backend != "tpu":
         return sum(a.size for a in layout.allocations if a.is_temp and a.color != HOST_SPACE)
     number = layout.temporaries.get(DEFAULT_SPACE)
@@ -148,7 +147,6 @@ def _is_in_memory(flow: Dataflow, value: int) -> bool:
 def _laid(
     flow: Dataflow, allocations: Sequence[Allocation], notes: tuple[str, ...]
 ) -> MemoryLayout:
-    """Return allocations and values as the layout that all memory passes take."""
     numbered = list(enumerate(allocations))
     columns, values = flow.table.module.columns, flow.values
     unknown = sum(not part.is_known for part in values.parts)
@@ -164,7 +162,6 @@ def _laid(
 
 
 def _laid_values(flow: Dataflow, index: int, allocation: Allocation) -> Iterator[LaidValue]:
-    """Yield the values in an allocation."""
     columns, values = flow.table.module.columns, flow.values
     if allocation.row >= 0:
         name = columns.name(allocation.row)

@@ -99,7 +99,6 @@ class _Pieces:
         return lost
 
     def free(self, start: int, end: int, number: int) -> list[tuple[int, int]]:
-        """Free the bytes of a range that a value owns, and return them."""
         place = bisect.bisect_right(self.ends, start)
         pieces: list[tuple[int, int]] = []
         while place < len(self.starts) and self.starts[place] < end:
@@ -229,7 +228,6 @@ class LaidAllocation:
 
     @property
     def is_aliased(self) -> bool:
-        """Whether a parameter shares its memory with a result (donated and used)."""
         return self.parameter_number is not None and self.is_output
 
     @property
@@ -290,7 +288,6 @@ class MemoryLayout:
         return [one for one in self.allocations if one.color == color and one.is_held]
 
     def held_bytes(self, color: int) -> int:
-        """Return the bytes of a memory space that are held during the whole program."""
         return sum(allocation.size for allocation in self.held(color))
 
     def occupants(self, color: int, *, is_temp: bool | None = None) -> list[Occupant]:
@@ -371,7 +368,6 @@ class MemoryLayout:
         return sum(1 for _ in self._rangeless(categories))
 
     def _rangeless(self, categories: set[str]) -> Iterator[LaidValue]:
-        """Yield the values of unknown live range in allocations of some categories."""
         chosen = {a.index for a in self.allocations if a.category in categories}
         for value in self.values:
             if value.start is None and value.allocation in chosen:

@@ -445,7 +445,6 @@ def _instant_text(peak: PeakMemory) -> str:
 
 
 def _chart(timeline: MemoryTimeline, space: str) -> Table:
-    """Return the timeline as bars, each the largest of a range of instants."""
     instants = timeline.instants
     step = max(1, -(-len(instants) // _BARS))
     most = max(one.held_bytes for one in instants) or 1

@@ -244,14 +244,12 @@ class PeakMemory(Records[PeakRow]):
 
     @cached_property
     def instruction_origin(self) -> Origin:
-        """Origin of the instruction that runs at the instant."""
         if self.module is None or self._origins is None or self.instruction is None:
             return NO_ORIGIN
         row = rows_of_names(self.module, {self.instruction}).get(self.instruction)
         return NO_ORIGIN if row is None else self._origins.of_row(row)
 
     def origin_of(self, value: LiveValue) -> Origin:
-        """Return the origin of a value."""
         known, origins = self._values.get(value.value), self._origins
         return NO_ORIGIN if known is None or origins is None else origins.of_value(known)
 
@@ -261,7 +259,6 @@ class PeakMemory(Records[PeakRow]):
         return str(stack[0]) if stack and str(stack[0]) != source else None
 
     def stack_of(self, value: LiveValue) -> Stack:
-        """Return the call stack of the origin of a value, innermost first."""
         return () if self._origins is None else self._origins.stack(self.origin_of(value))
 
     @property
@@ -291,17 +288,14 @@ class PeakMemory(Records[PeakRow]):
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes that the rows count more than once: sum of sizes minus their union."""
         return sum(value.size_bytes for value in self.live) - self.total_bytes
 
     def residual_rows(self) -> tuple[Row, ...]:
-        """Return the bytes that values share, as a negative number."""
         if not self.shared_bytes:
             return ()
         return ((SHARED, -self.shared_bytes, *(None,) * (len(self.COLUMNS) - 2)),)
 
     def totals(self) -> Mapping[str, int]:
-        """Return the bytes held."""
         return {"size_bytes": self.total_bytes}
 
 
@@ -351,7 +345,6 @@ def peaks_of(layout: MemoryLayout, module: HloModule | None = None) -> dict[int,
 
 
 def _held(layout: MemoryLayout, color: int) -> Iterator[LiveValue]:
-    """Yield the allocations held during the whole program, each as one value."""
     held = layout.held(color)
     if not held:
         return
@@ -386,7 +379,6 @@ def _named(allocation: LaidAllocation, values: list[LaidValue]) -> LaidValue | N
 
 
 def _temporaries(layout: MemoryLayout, color: int, position: int) -> list[LiveValue]:
-    """Return the temporary values alive at an instant."""
     occupants = [o for o in layout.occupants(color, is_temp=True) if o.start <= position <= o.end]
     occupants.sort(key=lambda o: (-o.start, o.key))  # bytes belong to the youngest value
     places: dict[int, list[int]] = {}
@@ -456,16 +448,13 @@ class MemoryBy(Records[MemoryGroup]):
 
     @property
     def records(self) -> tuple[MemoryGroup, ...]:
-        """The groups without brackets."""
         return tuple(group for group in self.groups if not group.group.startswith("["))
 
     def residual_rows(self) -> tuple[Row, ...]:
-        """Return the bracketed groups."""
         bracketed = (group for group in self.groups if group.group.startswith("["))
         return tuple(map(tuple, bracketed))
 
     def totals(self) -> Mapping[str, int]:
-        """Return the bytes held and the number of values."""
         return {"size_bytes": self.total_bytes, "values": sum(one.values for one in self.groups)}
 
     @property
@@ -519,7 +508,6 @@ def nameless_group(category: str | None) -> str:
 
 
 def _label(peak: PeakMemory, value: LiveValue, by: str) -> str:
-    """Return the label of a value at an instant, by a kind of group."""
     if by in ("buffer", "category"):
         return value.value if by == "buffer" else value.category
     maker = peak.makers.get(value.value)
@@ -572,7 +560,6 @@ class _Branch:
 
     @property
     def ordered(self) -> list[_Branch]:
-        """Inner scopes, smallest first."""
         return sorted(self.children.values(), key=lambda one: (-one.size_bytes, one.name))[::-1]
 
 

@@ -86,7 +86,6 @@ class MemoryResults:
 
     @cached_property
     def other_peaks(self) -> tuple[OtherPeak, ...]:
-        """Peaks of other tools that differ from ours."""
         stated = self.statement.memory_analysis or {}
         return other_peaks(self.layout, backend=self.backend, module=self.module, stated=stated)
 

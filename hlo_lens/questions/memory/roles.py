@@ -148,7 +148,6 @@ class ArgumentCopies:
         return None, False
 
     def _target(self, row: int) -> str:
-        """Return what a custom call calls."""
         return self.module.instruction(row).attributes.get(_TARGET, "")
 
     def product_operands(self) -> Iterator[tuple[int, list[Value]]]:
@@ -389,25 +388,20 @@ class ArgumentRoles:
         }
 
     def of_leaf(self, value: Value) -> Role:
-        """Return the role of a leaf of a parameter."""
         return self._roles.get(value, NO_ROLE)
 
     def of_number(self, number: int) -> Role:
-        """Return the role of a parameter that is an array."""
         row = self._rows.get(number)
         return NO_ROLE if row is None else self.of_leaf(Value(row))
 
     def is_leaf(self, value: Value) -> bool:
-        """Return whether a value is a leaf of a parameter."""
         return value in self._leaves
 
     def name_of(self, value: Value) -> str:
-        """Return the name of an argument."""
         leaf = self._leaves.get(value)
         return "an argument" if leaf is None else leaf.name
 
     def replacing(self) -> Iterator[Value]:
-        """Yield the results that replace weights and optimizer state."""
         for leaf in self._leaves.values():
             if leaf.output is not None and self._roles[leaf.value].role in (WEIGHTS, STATE):
                 yield self._steps.definition(leaf.output)
@@ -464,7 +458,6 @@ class ArgumentRoles:
         return found
 
     def _nearby(self, output: Value) -> Iterator[Value]:
-        """Yield the arguments of which copies are a few operations before an output."""
         waiting = [self._steps.definition(output)]
         seen = set(waiting)
         for _ in range(_NEAR):
@@ -598,7 +591,6 @@ class MemoryRoles:
         return self._by_name.get(name, NO_ROLE) if held is None else held
 
     def of_live(self, value: LiveValue) -> str:
-        """Return the role of a value that is alive, in one word of `ROLES`."""
         return self.of_value(value.value, value.allocation).role
 
     @cached_property
@@ -630,7 +622,6 @@ def memory_roles(dump: ModuleDump) -> MemoryRoles | None:
 
 
 def _role_of_use(allocation: LaidAllocation) -> Role:
-    """Return the role of a held allocation that follows from its use alone."""
     if allocation.category == "constant":
         return Role(CONSTANTS, "constant of the program")
     if allocation.category == "output":
@@ -649,7 +640,6 @@ class _TextRoles:
         self._gradients = gradient_values(self._copies, self._arguments.replacing())
 
     def of_allocation(self, allocation: LaidAllocation) -> Role:
-        """Return the role of a held allocation."""
         number = allocation.parameter_number
         if number is None:
             return _role_of_use(allocation)
@@ -658,7 +648,6 @@ class _TextRoles:
 
     @cached_property
     def _leaves(self) -> dict[int, Value]:
-        """Allocations that hold leaves of parameters that are tuples."""
         pairs = ((one.allocation, self._values.get(one.name)) for one in self._layout.values)
         return {
             index: value
@@ -667,7 +656,6 @@ class _TextRoles:
         }
 
     def of_temporary(self, value: LaidValue) -> Role:
-        """Return the role of a temporary value."""
         known = self._values.get(value.name)
         if known is None:
             return NO_ROLE

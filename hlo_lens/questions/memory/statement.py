@@ -79,7 +79,6 @@ class HostBytes:
     temp: int = 0
 
     def __iter__(self) -> Iterator[int]:
-        """Yield the figures in their order."""
         return iter((self.argument, self.output, self.alias, self.temp))
 
 
@@ -199,7 +198,6 @@ class MemoryStatement(Records[SpaceFacts]):
 
     @property
     def records(self) -> tuple[SpaceFacts, ...]:
-        """The memory spaces."""
         return self.spaces
 
     @property
@@ -210,7 +208,6 @@ class MemoryStatement(Records[SpaceFacts]):
         return is_tpu and is_own and self.generated_code_bytes is None
 
     def on_same_device(self, backend: str | None) -> tuple[SpaceFacts, ...]:
-        """Return the other spaces with allocations in the memory of the default one."""
         colors = SAME_DEVICE.get(backend or "", ())
         return tuple(s for s in self.spaces if s.color in colors and s.total_bytes)
 

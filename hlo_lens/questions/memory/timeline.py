@@ -54,7 +54,6 @@ class RoleSeries:
     changes: Mapping[str, Mapping[int, int]]
 
     def series(self, role: str) -> list[int]:
-        """Return the bytes of a role at each instant."""
         changes = self.changes.get(role, {})
         return list(accumulate(changes.get(t, 0) for t in range(self.length)))
 
@@ -216,18 +215,15 @@ class Timeline:
 
     @cached_property
     def held(self) -> list[int]:
-        """Bytes held at each instant."""
         sums = [sum(one) for one in zip(*self.layers.values(), strict=True)]
         return sums or [0] * self.series.length
 
     @cached_property
     def peak(self) -> int:
-        """Instant of the most bytes."""
         return max(range(len(self.held)), key=self.held.__getitem__)
 
     @property
     def title(self) -> str:
-        """Name, memory space, and the peak."""
         most = format_bytes(self.held[self.peak])
         return f"{printable(self.name)}, {self.space}: peak {most} at instant {self.peak}"
 
