@@ -123,7 +123,7 @@ def assignment(data: bytes) -> None:
 def ranges(data: bytes) -> None:
     """Read live ranges and the values alive at each instant."""
     found = hlo_lens.parse_live_range(data)
-    _ = found.stack_trace, found.peak_bytes, list(found.buffer_live_ranges), found.live_at(3)
+    _ = found.peak_bytes, list(found.buffer_live_ranges), found.live_at(3)
     layout = layout_of_dump(whole_assignment(), found)
     _ = layout.used_series(), layout.held_series(), layout.unplaced_held
 

@@ -1,9 +1,8 @@
-"""BufferAssignment: the allocations of a module, the values in them, and their heap simulations.
+"""BufferAssignment: the allocations of a module and the values in them.
 
 Allocations and values are light views over columns of places in the text; a list in a line (words
 of an allocation, positions and uses of a value) is read when it is asked for. Sizes and offsets are
-bytes. `HeapTrace` is in protos only. Sources: xla/service/buffer_assignment.h, hlo_value.h (names)
-and heap_simulator/heap_simulator.cc (FillDebugTrace).
+bytes. Sources: xla/service/buffer_assignment.h, hlo_value.h (names).
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from array import array
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, overload
 
@@ -21,7 +19,7 @@ from hlo_lens.shapes.shape import parse_shape
 from hlo_lens.text.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterator
 
     from hlo_lens.shapes.shape import Shape, ShapeIndex
     from hlo_lens.text.errors import Gap
@@ -41,10 +39,6 @@ ASSIGNED_STRIDE = 8
 POSITIONS, POSITIONS_END, USES, USES_END, FROM, FROM_END = range(4, 10)
 """Further columns of a used value; uses unknown to XLA and a missing instruction are at -1."""
 USED_STRIDE = 10
-
-REUSED_COLOR = 4
-REUSED_STRIDE = 5
-"""Columns of a value of another memory space: the first ones, then its allocation's colour."""
 
 LARGEST_OFFSET = (1 << 31) - 1
 """Longest text whose offsets fit into 32 bits."""
@@ -86,9 +80,6 @@ class BufferColumns:
         match = NUMBER_PATTERN.match(self.source.text, place) if place > 0 else None
         return None if match is None else int(match[0])
 
-    def line(self, row: int, column: int) -> int:
-        return self.source.line_column(self.cell(row, column))[0]
-
 
 FILES = ("hlo_tokens", "shape", "buffer_tokens", "buffer_assignment", "buffer_values")
 """Grammars of allocations and used values."""
@@ -101,12 +92,7 @@ _PARSER = LineParser(*FILES, rules=(), names={})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HloPosition:
-    """Position of a value: an instruction's result, or a part of it.
-
-    Attributes:
-        instruction_name: Without ``%``.
-        index: Index into its shape; () also if its shape is no tuple.
-    """
+    """Position of a value: an instruction's result, or the part of it at a shape index."""
 
     instruction_name: str
     index: ShapeIndex = ()
@@ -114,13 +100,7 @@ class HloPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HloUse:
-    """A use of a value by an instruction.
-
-    Attributes:
-        instruction_name: The user, without ``%``.
-        operand_number: Number of its operand, from 0.
-        operand_index: Index into that operand's shape; () also if that is no tuple.
-    """
+    """A use of a value: the user, the number of its operand from 0, the part of that operand."""
 
     instruction_name: str
     operand_number: int
@@ -134,14 +114,11 @@ class AllocationWords:
     Attributes:
         color: Memory space; 0, the default, is not printed.
         page_id: Page of its heap; None before August 2026.
-        parameter_number: Number of the entry parameter in it, or of which a part is in it; None
-            without one.
-        param_shape_index: Index of the part of the parameter in it, () for all of it; None without
-            one.
+        parameter_number: Number of the entry parameter in it, or of which a part is in it.
+        param_shape_index: Index of the part of the parameter in it, () for all of it.
         parameter_shape_text: Shape without layout: of the part since August 2025, of the whole
             parameter before.
-        output_shape_text: Shape of the module's result if its root value (or root pointer table) is
-            here.
+        output_shape_text: Shape of the module's result if its root value is here.
         is_constant: Whether it is of a constant of the program.
         is_thread_local: Whether it is local to a called computation, a reducer or a thread: in no
             heap.
@@ -245,7 +222,6 @@ class _Value:
 
     @property
     def index(self) -> ShapeIndex:
-        """Index into the shape of the instruction; () also if that is no tuple."""
         return parse_index(self.index_text)
 
     @property
@@ -255,6 +231,7 @@ class _Value:
 
     @property
     def is_phi(self) -> bool:
+        """Whether it is the join of values of a loop or of branches."""
         return "(phi)" in self._columns.text(self._row, INDEX_END, INDEX_END + 1)
 
     @property
@@ -263,22 +240,17 @@ class _Value:
         _, _, tail = self._columns.text(self._row, INDEX_END, INDEX_END + 1).partition("@")
         return parse_index(tail)[0] if tail else None
 
-    @property
-    def line(self) -> int:
-        return self._columns.line(self._row, ID)
-
 
 class AssignedValue(_Value):
-    """A value in an allocation, with its bytes."""
+    """A value in an allocation, with its bytes, padding of tiles included."""
 
     __slots__ = ()
 
     def _content(self) -> tuple[object, ...]:
-        return (*super()._content(), self.size, self.offset, self.shape_text)
+        return (*super()._content(), *self.facts()[2:])
 
     @property
     def size(self) -> int:
-        """Bytes of the value, padding of tiles included."""
         return self._columns.number(self._row, VALUE_SIZE) or 0
 
     @property
@@ -310,32 +282,10 @@ class AssignedValue(_Value):
         )
 
 
-class ReusedValue(_Value):
-    """A value of another memory space in the bytes of this allocation."""
+class HloValue(_Value):
+    """A value with its positions and uses."""
 
     __slots__ = ()
-
-    def _content(self) -> tuple[object, ...]:
-        return (*super()._content(), self.allocation_color)
-
-    @property
-    def allocation_color(self) -> int:
-        return self._columns.number(self._row, REUSED_COLOR) or 0
-
-
-class HloValue(_Value):
-    """A value with its positions and uses.
-
-    Args:
-        values: Its block.
-        row: Its row in the block's columns.
-    """
-
-    __slots__ = ("_values",)
-
-    def __init__(self, values: BufferValues, row: int) -> None:
-        super().__init__(values.columns, row)
-        self._values = values
 
     def _content(self) -> tuple[object, ...]:
         return (*super()._content(), self.positions, self.uses, self.instruction_text)
@@ -381,7 +331,6 @@ class BufferValues(Sequence[HloValue]):
     Attributes:
         columns: Places of the parts of the values.
         total_bytes: Printed sum of the sizes of all allocations of all memory spaces; or None.
-        total_text: The same, rounded, as printed: ``30.2KiB``.
         gaps: Parts that could not be read, in text order.
         is_complete: Whether no part is known to be missing.
         start: Offset in the text where it begins.
@@ -389,7 +338,6 @@ class BufferValues(Sequence[HloValue]):
 
     columns: BufferColumns = field(repr=False)
     total_bytes: int | None = None
-    total_text: str | None = None
     gaps: tuple[Gap, ...] = field(default=(), repr=False)
     is_complete: bool = True
     start: int = 0
@@ -402,30 +350,21 @@ class BufferValues(Sequence[HloValue]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[HloValue]: ...
     def __getitem__(self, index: int | slice) -> HloValue | Sequence[HloValue]:
-        return Rows(functools.partial(HloValue, self), range(len(self)))[index]
+        return Rows(functools.partial(HloValue, self.columns), range(len(self)))[index]
 
     def __iter__(self) -> Iterator[HloValue]:
-        return (HloValue(self, row) for row in range(len(self)))
+        return map(functools.partial(HloValue, self.columns), range(len(self)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BufferValues):
             return NotImplemented
-        return (
-            self.total_bytes == other.total_bytes
-            and self.total_text == other.total_text
-            and self[:] == other[:]
-        )
+        return self.total_bytes == other.total_bytes and self[:] == other[:]
 
     __hash__ = object.__hash__
 
 
 class BufferAllocation:
-    """One contiguous piece of memory. Equal if its content is.
-
-    Args:
-        assignment: The assignment that it belongs to.
-        row: Its row in the columns.
-    """
+    """One contiguous piece of memory, in bytes; its words are those of `AllocationWords`."""
 
     __slots__ = ("_assignment", "_row")
 
@@ -445,50 +384,27 @@ class BufferAllocation:
         return hash((self.index, self.size))
 
     def _content(self) -> tuple[object, ...]:
-        return (self.index, self.size, self.words, self.values, self.reused)
-
-    @property
-    def _columns(self) -> BufferColumns:
-        return self._assignment.columns
+        return (self.index, self.size, self.words, self.values)
 
     @property
     def index(self) -> int:
-        return self._columns.number(self._row, NUMBER) or 0
+        return self._assignment.columns.number(self._row, NUMBER) or 0
 
     @property
     def size(self) -> int:
-        return self._columns.number(self._row, SIZE) or 0
+        return self._assignment.columns.number(self._row, SIZE) or 0
 
     @property
     def words(self) -> AllocationWords:
-        text = self._columns.text(self._row, WORDS, WORDS_END)
-        return allocation_words(text)
+        return allocation_words(self._assignment.columns.text(self._row, WORDS, WORDS_END))
 
     @property
     def color(self) -> int:
-        """Memory space; 0, the default, is not printed."""
         return self.words.color
-
-    @property
-    def page_id(self) -> int | None:
-        """Page of its heap; None before August 2026."""
-        return self.words.page_id
 
     @property
     def parameter_number(self) -> int | None:
         return self.words.parameter_number
-
-    @property
-    def param_shape_index(self) -> ShapeIndex | None:
-        return self.words.param_shape_index
-
-    @property
-    def parameter_shape_text(self) -> str | None:
-        return self.words.parameter_shape_text
-
-    @property
-    def output_shape_text(self) -> str | None:
-        return self.words.output_shape_text
 
     @property
     def is_constant(self) -> bool:
@@ -507,22 +423,11 @@ class BufferAllocation:
         return self.words.is_preallocated_temp
 
     @property
-    def other(self) -> tuple[str, ...]:
-        return self.words.other
-
-    @property
     def values(self) -> Sequence[AssignedValue]:
         """Values in it, by id. Values of different times may share bytes."""
-        return Rows(self._assignment.assigned_value, self._assignment.value_rows(self._row))
-
-    @property
-    def reused(self) -> Sequence[ReusedValue]:
-        rows = self._assignment.reused_rows.get(self._row, ())
-        return Rows(self._assignment.reused_value, rows)
-
-    @property
-    def line(self) -> int:
-        return self._columns.line(self._row, NUMBER)
+        assignment = self._assignment
+        view = functools.partial(AssignedValue, assignment.assigned)
+        return Rows(view, assignment.value_rows(self._row))
 
 
 @dataclass(eq=False)
@@ -532,8 +437,6 @@ class BufferAssignment:
     Attributes:
         columns: Places of the parts of the allocations.
         assigned: Places of the parts of the values, in the order of their allocations.
-        reused_columns: The same for values of other memory spaces.
-        reused_rows: Row of an allocation to the rows of those values.
         values: The used values, if they are in the same text or were added; or None.
         gaps: Parts that could not be read, in text order, used values of the same text included.
         is_complete: Whether no part is known to be missing: header and last line are there, no
@@ -545,8 +448,6 @@ class BufferAssignment:
 
     columns: BufferColumns = field(repr=False)
     assigned: BufferColumns = field(repr=False)
-    reused_columns: BufferColumns = field(repr=False)
-    reused_rows: dict[int, list[int]] = field(default_factory=dict, repr=False)
     values: BufferValues | None = field(default=None, repr=False)
     gaps: tuple[Gap, ...] = field(default=(), repr=False)
     is_complete: bool = True
@@ -567,12 +468,6 @@ class BufferAssignment:
     @property
     def allocations(self) -> Sequence[BufferAllocation]:
         return Rows(functools.partial(BufferAllocation, self), range(len(self.columns)))
-
-    def assigned_value(self, row: int) -> AssignedValue:
-        return AssignedValue(self.assigned, row)
-
-    def reused_value(self, row: int) -> ReusedValue:
-        return ReusedValue(self.reused_columns, row)
 
     def value_rows(self, row: int) -> range:
         first = self.columns.cell(row, FIRST_VALUE)
@@ -601,17 +496,3 @@ class BufferAssignment:
         """Sum of the sizes of all allocations; equal to `total_bytes` in a complete text."""
         number = self.columns.number
         return sum(number(row, SIZE) or 0 for row in range(len(self.columns)))
-
-    def bytes_by_color(
-        self, counts: Callable[[BufferAllocation], bool] | None = None
-    ) -> Mapping[int, int]:
-        """Return memory space to the bytes of its allocations, in ascending order.
-
-        Args:
-            counts: Whether an allocation counts; None for all.
-        """
-        found: Counter[int] = Counter()
-        for allocation in self.allocations:
-            if counts is None or counts(allocation):
-                found[allocation.color] += allocation.size
-        return dict(sorted(found.items()))

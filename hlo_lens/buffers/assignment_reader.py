@@ -20,7 +20,6 @@ from hlo_lens.buffers.assignment import (
     ALLOCATION_STRIDE,
     ASSIGNED_STRIDE,
     FILES,
-    REUSED_STRIDE,
     USED_STRIDE,
     BufferAssignment,
     BufferColumns,
@@ -58,7 +57,6 @@ _MOST_ASKED = 4096
 _MOST_GAPS = 4096
 """Most separate gaps; further ones are counted in the last."""
 
-_INDENTATION = re.compile(r"[ \t]*+")
 BLANK = re.compile(r"(?:[ \t]*+\n)++|[ \t]++\Z")
 
 
@@ -224,7 +222,7 @@ class RuleScan:
     def refuse(self, position: int, end: int, message: str) -> None:
         self.is_damaged = True
         lines = self.text.count("\n", position, max(position, end - 1)) + 1
-        self._add_gap(self._first_word(position), self._line_end(position), message, lines)
+        self._add_line_gap(position, message, lines)
 
     def skip_junk(self, position: int, resume: re.Pattern[str]) -> int:
         """Note a gap for text that is not of the dump; return the offset after it."""
@@ -233,9 +231,13 @@ class RuleScan:
         self.junk += 1
         if end == len(self.text) and not self.text.endswith("\n"):
             self.is_damaged = True
-        message = f"expected {self.expected}"
-        self._add_gap(self._first_word(position), self._line_end(position), message, lines)
+        self._add_line_gap(position, f"expected {self.expected}", lines)
         return end
+
+    def _add_line_gap(self, position: int, message: str, lines: int) -> None:
+        end = self._line_end(position)
+        line = self.text[position:end]
+        self._add_gap(position + len(line) - len(line.lstrip(" \t")), end, message, lines)
 
     def _add_gap(self, start: int, end: int, message: str, lines: int) -> None:
         if self._has_room(lines):
@@ -247,10 +249,6 @@ class RuleScan:
             return True
         self.gaps[-1] = replace(self.gaps[-1], lines=self.gaps[-1].lines + lines)
         return False
-
-    def _first_word(self, position: int) -> int:
-        match = _INDENTATION.match(self.text, position)
-        return position if match is None else match.end()
 
     def _line_end(self, position: int) -> int:
         """Return the end of the line of an offset, without its line end."""
@@ -270,50 +268,9 @@ def one_of(rules: Iterable[LineRule]) -> str:
     return "|".join(dict.fromkeys(rule.beginning for rule in rules))
 
 
-_JUDGED = 1 << 20
-"""Longest shape, in characters, that is parsed; of longer ones only the brackets are checked."""
-
-_REMEMBERED = 1 << 16
-"""Longest shape, in characters, in the cache, except for the last one."""
-
-_MOST_WRONG = 256
-"""Most malformed shapes in the cache."""
-
-_BALANCED = re.compile(LINE_SHAPE)
-
-
-class ShapeCheck:
-    """Checks shapes, each distinct text once.
-
-    Attributes:
-        right: Texts of correct shapes.
-    """
-
-    def __init__(self) -> None:
-        self.right: set[str] = set()
-        self._wrong: dict[str, DumpSyntaxError] = {}
-        self._long = ""
-
-    def problem(self, text: str) -> DumpSyntaxError | None:
-        """Return the error of a malformed shape, with its place in the text, or None."""
-        if text in self.right or text == self._long:
-            return None
-        if text in self._wrong:
-            return self._wrong[text]
-        try:
-            if len(text) <= _JUDGED:
-                parse_shape(text)
-            elif _BALANCED.fullmatch(text) is None:
-                return DumpSyntaxError("expected a shape")
-        except DumpSyntaxError as error:
-            if len(text) <= _REMEMBERED and len(self._wrong) < _MOST_WRONG:
-                self._wrong[text] = error
-            return error
-        if len(text) > _REMEMBERED:
-            self._long = text
-        else:
-            self.right.add(text)
-        return None
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_BRANCHES = re.compile(rb"^ *+(?:\xe2\x94[\x80\x82\x94\x9c] *+)++", re.MULTILINE)
+_AS_ASCII = str.maketrans("│├└─", "|+`-")
 
 
 def source_of(text: str | bytes | Source, path: str) -> Source:
@@ -326,46 +283,9 @@ def source_of(text: str | bytes | Source, path: str) -> Source:
         return text
     if isinstance(text, str):
         return clean(text, path)
-    if text.isascii() or text[:2] in _UTF16 or _is_mostly_foreign(text):
-        return clean(decode(text), path)
-    return clean(text.decode("ascii", errors=_HANDLER), path)
-
-
-_HANDLER = "hlo-lens-branches"
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_ASCII = bytes(range(128))
-_BRANCHES = {"│": "|", "├": "+", "└": "`", "─": "-"}
-_DEEPEST_BRANCH = 4096
-"""Longest distance, in bytes, of a branch from the start of its line."""
-
-_BEFORE_BRANCH = re.compile(rb"(?:[ ]|\xe2\x94[\x80\x82\x94\x9c])*+")
-_CHARACTER = re.compile(
-    rb"[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3}|[\x80-\xff]"
-)
-
-
-def _is_mostly_foreign(data: bytes) -> bool:
-    """Return whether too much is not ASCII to decode it character by character."""
-    return len(data.translate(None, _ASCII)) * 8 > len(data)
-
-
-def _decode_other(error: UnicodeError) -> tuple[str, int]:
-    """Decode one character that is not ASCII; a branch of a tree becomes ASCII."""
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    data, start = error.object, error.start
-    match = _CHARACTER.match(data, start)
-    end = start + 1 if match is None else match.end()
-    text = decode(data[start:end])
-    if text in _BRANCHES:
-        line = data.rfind(b"\n", max(0, start - _DEEPEST_BRANCH), start) + 1
-        before = _BEFORE_BRANCH.match(data, line, end)
-        if line and before is not None and before.end() == end:
-            text = _BRANCHES[text]
-    return text, end
-
-
-codecs.register_error(_HANDLER, _decode_other)
+    if not text.isascii() and text[:2] not in _UTF16:
+        text = _BRANCHES.sub(lambda m: m[0].decode().translate(_AS_ASCII).encode(), text)
+    return clean(decode(text), path)
 
 
 def scan_text(text: str | bytes | Source, path: str, make: Callable[[Source], _Scan]) -> _Scan:
@@ -456,9 +376,9 @@ _REUSED = LineRule("reused_value", *FILES)
 _TOTAL = LineRule("total", *FILES)
 _VALUES_TITLE = LineRule("values_title", *FILES)
 _USED = LineRule("used_value", *FILES, is_line=False)
-_RULES = (*(_TITLE, _ALLOCATION, _ASSIGNED, _REUSED_TITLE, _REUSED, _TOTAL, _VALUES_TITLE, _USED),)
+_RULES = (_TITLE, _ALLOCATION, _ASSIGNED, _REUSED_TITLE, _REUSED, _TOTAL, _VALUES_TITLE, _USED)
 
-NAMES = {
+_NAMES = {
     **LINE_NAMES,
     **SHAPE_NAMES,
     "_ALLOCATION": "'allocation'",
@@ -473,9 +393,6 @@ NAMES = {
     **dict.fromkeys(("ALLOCATION_COLOR", "COLOR", "PAGE", "PARAMETER", "OPERAND"), "a number"),
     **dict.fromkeys(("_VALUE_COLOR", "TOTAL"), "a number"),
 }
-"""Names of the terminals for users."""
-
-PARSER = LineParser(*FILES, rules=_RULES, names=NAMES)
 
 
 class BufferScan(RuleScan):
@@ -489,7 +406,7 @@ class BufferScan(RuleScan):
         has_header: Whether the header of the part was found.
     """
 
-    parser = PARSER
+    parser = LineParser(*FILES, rules=_RULES, names=_NAMES)
     expected = "'BufferAssignment:', an allocation or a value"
     others = header_of_others(DumpKind.BUFFER_ASSIGNMENT, DumpKind.BUFFER_VALUES)
     own_titles = (_TITLE, _TOTAL, _VALUES_TITLE)
@@ -506,13 +423,13 @@ class BufferScan(RuleScan):
             (_ASSIGNED, self._assigned_value),
             (_ALLOCATION, self._allocation),
             (_USED, self._used_value),
-            (_REUSED, self._reused_value),
+            (_REUSED, lambda _: None),  # a value of another memory space in these bytes
             (_REUSED_TITLE, lambda _: None),
             (_TITLE, self._title),
             (_TOTAL, self._total),
             (_VALUES_TITLE, self._values_title),
         )
-        self._shapes = ShapeCheck()
+        self._shapes: dict[str, DumpSyntaxError | None] = {}  # with the errors of malformed ones
         self._right_words: set[str] = set()
 
     # ---- parts ---------------------------------------------------------------------------------
@@ -523,7 +440,6 @@ class BufferScan(RuleScan):
         self.part = self.owner = BufferAssignment(
             columns=BufferColumns(self.source, ALLOCATION_STRIDE),
             assigned=BufferColumns(self.source, ASSIGNED_STRIDE),
-            reused_columns=BufferColumns(self.source, REUSED_STRIDE),
             start=start,
         )
         self.assignments.append(self.part)
@@ -594,31 +510,17 @@ class BufferScan(RuleScan):
         if not isinstance(part, BufferAssignment) or not part.columns.cells:
             self.refuse(start, end, "a value outside any allocation")
             return None
-        if self.text[shape:shape_end] not in self._shapes.right:
-            problem = self._shape_problem(shape, shape_end)
-            if problem is not None:
-                return problem
+        if problem := self._shape_problem(shape, shape_end):
+            return problem
         index_end = name_end if index_end < 0 else index_end
         part.assigned.cells.extend(
             (number, name, name_end, index_end, size, offset, shape, shape_end)
         )
         return None
 
-    def _reused_value(self, spans: Spans) -> None:
-        (start, end), (number, _), (name, name_end), (_, index_end), (color, _) = spans
-        part = self.part
-        if not isinstance(part, BufferAssignment) or not part.columns.cells:
-            self.refuse(start, end, "a value outside any allocation")
-            return
-        rows = part.reused_rows.setdefault(len(part.columns) - 1, [])
-        rows.append(len(part.reused_columns))
-        index_end = name_end if index_end < 0 else index_end
-        part.reused_columns.cells.extend((number, name, name_end, index_end, color))
-
     def _total(self, spans: Spans) -> None:
-        (start, _), total, text = spans
-        part = self._begin_values(start)
-        part.total_bytes, part.total_text = int(self.text[slice(*total)]), self.text[slice(*text)]
+        (start, _), total, _ = spans
+        self._begin_values(start).total_bytes = int(self.text[slice(*total)])
 
     def _values_title(self, spans: Spans) -> None:
         if not isinstance(self.part, BufferValues) or len(self.part):
@@ -637,7 +539,10 @@ class BufferScan(RuleScan):
 
     def _shape_problem(self, start: int, end: int) -> DumpSyntaxError | None:
         """Return the error of a malformed shape between two offsets, or None."""
-        problem = self._shapes.problem(self.text[start:end])
+        text = self.text[start:end]
+        if text not in self._shapes:
+            self._shapes[text] = _shape_error(text)
+        problem = self._shapes[text]
         if problem is None:
             return None
         place = min(end, start + problem.column - 1)
@@ -655,6 +560,21 @@ class BufferScan(RuleScan):
         if _torn().match(self.text, position):
             self.is_damaged = True
         return super().skip_junk(position, resume)
+
+
+_JUDGED = 1 << 20
+"""Longest shape, in characters, that is parsed; of longer ones only the brackets are checked."""
+
+
+def _shape_error(text: str) -> DumpSyntaxError | None:
+    try:
+        if len(text) <= _JUDGED:
+            parse_shape(text)
+        elif re.fullmatch(LINE_SHAPE, text) is None:
+            return DumpSyntaxError("expected a shape")
+    except DumpSyntaxError as error:
+        return error
+    return None
 
 
 @functools.cache

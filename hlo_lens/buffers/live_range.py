@@ -11,7 +11,6 @@ once and split afterwards: one by one they take twice the time.
 
 from __future__ import annotations
 
-import functools
 from array import array
 from dataclasses import dataclass, field
 from itertools import accumulate, compress
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
     from hlo_lens.text.source import Source
 
 
-UNKNOWN = -1
-"""In columns of signed numbers: not printed."""
-
 LogicalTime = int
 """Position in the flattened schedule, from 0; the length of the schedule is a legal end."""
 
@@ -66,10 +62,6 @@ class BufferLiveRange(NamedTuple):
         """Instruction and index as printed: ``fusion.5{0}``."""
         return f"{self.instruction_name}{{{','.join(map(str, self.index))}}}"
 
-    @property
-    def bounds(self) -> tuple[LogicalTime, LogicalTime]:
-        return self.start, self.end
-
 
 class PeakValue(NamedTuple):
     """A value that XLA lists as alive at its peak.
@@ -78,53 +70,18 @@ class PeakValue(NamedTuple):
         instruction_name: Instruction that defines it, without ``%``.
         index: Index into its shape; None before April 2025, when it was not printed.
         size_bytes: Bytes without padding, pointers of tuples 8 bytes each.
-        cumulative_bytes: Sum up to and with this line; None before May 2025.
     """
 
     instruction_name: str
     index: ShapeIndex | None  # type: ignore[assignment] # as above
     size_bytes: int
-    cumulative_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackTraceNode:
-    """A computation, an operation or a value in the tree of values alive at the peak.
-
-    Attributes:
-        name: As printed: a computation, an op_name or a key of it.
-        total_bytes: Bytes of it and of all its descendants.
-        current_bytes: Bytes of it alone; None in the forms of May to July 2025.
-        remaining_bytes: Bytes of the lines below it; None if not printed.
-        children: Its children, largest first.
-    """
-
-    name: str
-    total_bytes: int
-    current_bytes: int | None = None
-    remaining_bytes: int | None = None
-    children: tuple[StackTraceNode, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
 class LiveRangeColumns:
-    """Places and numbers of the lines of a live range; lists of equal length.
+    """Places in the text and numbers of the lines of a live range; names are where they start.
 
-    Attributes:
-        source: The text.
-        scheduled_times: Position of each scheduled instruction.
-        scheduled_names: Start of its name, which extends to the end of the line.
-        range_names: Start of the name of each value; ``{`` ends it.
-        starts: First position at which it lives.
-        ends: Last position at which it lives.
-        peak_names: Start of the name of each value alive at the peak.
-        peak_name_ends: Its end, index included.
-        peak_sizes: Its bytes.
-        peak_sums: Bytes up to it, or UNKNOWN.
-        node_depths: Depth of each line of the tree, from 0.
-        node_names: Start of its name.
-        node_name_ends: End of its name.
-        node_numbers: Total, current and remaining bytes of each, or UNKNOWN.
+    A scheduled name extends to the end of the line, that of a value to ``{``.
     """
 
     source: Source
@@ -136,17 +93,11 @@ class LiveRangeColumns:
     peak_names: array[int] = field(default_factory=lambda: array("I"))
     peak_name_ends: array[int] = field(default_factory=lambda: array("I"))
     peak_sizes: array[int] = field(default_factory=lambda: array("q"))
-    peak_sums: array[int] = field(default_factory=lambda: array("q"))
-    node_depths: array[int] = field(default_factory=lambda: array("I"))
-    node_names: array[int] = field(default_factory=lambda: array("I"))
-    node_name_ends: array[int] = field(default_factory=lambda: array("I"))
-    node_numbers: array[int] = field(default_factory=lambda: array("q"))
 
     def __post_init__(self) -> None:
         if len(self.source.text) > LARGEST_OFFSET:
             self.scheduled_names, self.range_names = array("Q"), array("Q")
             self.peak_names, self.peak_name_ends = array("Q"), array("Q")
-            self.node_names, self.node_name_ends = array("Q"), array("Q")
 
     def scheduled(self, row: int) -> str:
         text, start = self.source.text, self.scheduled_names[row]
@@ -166,23 +117,7 @@ class LiveRangeColumns:
     def peak_value(self, row: int) -> PeakValue:
         text = self.source.text[self.peak_names[row] : self.peak_name_ends[row]]
         name, brace, index = text.partition("{")
-        total = self.peak_sums[row]
-        return PeakValue(
-            instruction_name=name.rstrip(),
-            index=parse_index(index) if brace else None,
-            size_bytes=self.peak_sizes[row],
-            cumulative_bytes=None if total == UNKNOWN else total,
-        )
-
-    def node(self, row: int, children: Sequence[StackTraceNode]) -> StackTraceNode:
-        total, current, remaining = self.node_numbers[3 * row : 3 * row + 3]
-        return StackTraceNode(
-            name=self.source.text[self.node_names[row] : self.node_name_ends[row]],
-            total_bytes=total,
-            current_bytes=None if current == UNKNOWN else current,
-            remaining_bytes=None if remaining == UNKNOWN else remaining,
-            children=tuple(children),
-        )
+        return PeakValue(name.rstrip(), parse_index(index) if brace else None, self.peak_sizes[row])
 
 
 @dataclass(eq=False)
@@ -197,8 +132,6 @@ class HloLiveRange:
         is_available: False if XLA had none: the executable was finalized or made from a proto.
         peak_moment: Position of the peak as printed, or None. XLA sums sizes of whole
             instructions, so the true peak is often elsewhere.
-        is_peak_undetermined: Whether XLA could not determine the peak (dynamic shapes).
-        stack_trace_bytes: Bytes at the peak in the title of the tree; None without a tree.
         gaps: Parts that could not be read, in text order.
         is_complete: Whether no part is known to be missing.
         start: Offset in the text where it begins.
@@ -208,8 +141,6 @@ class HloLiveRange:
     schedule_end_time: LogicalTime | None = None
     is_available: bool = True
     peak_moment: LogicalTime | None = None
-    is_peak_undetermined: bool = False
-    stack_trace_bytes: int | None = None
     gaps: tuple[Gap, ...] = field(default=(), repr=False)
     is_complete: bool = True
     start: int = 0
@@ -224,9 +155,8 @@ class HloLiveRange:
     def _content(self) -> tuple[object, ...]:
         return (
             *(self.schedule_end_time, self.is_available, self.peak_moment),
-            *(self.is_peak_undetermined, self.stack_trace_bytes),
             *(self.columns.scheduled_times, self.flattened_instruction_sequence),
-            *(self.buffer_live_ranges, self.peak_values, self.stack_trace),
+            *(self.buffer_live_ranges, self.peak_values),
         )
 
     @property
@@ -241,14 +171,7 @@ class HloLiveRange:
     def instruction_at(self, time: LogicalTime) -> str | None:
         """Return the name of the instruction at a position; None if there is none."""
         times = self.columns.scheduled_times
-        if 0 <= time < len(times) and times[time] == time:
-            return self.columns.scheduled(time)
-        row = self._row_by_time.get(time)
-        return None if row is None else self.columns.scheduled(row)
-
-    @functools.cached_property
-    def _row_by_time(self) -> dict[LogicalTime, int]:
-        return {time: row for row, time in enumerate(self.columns.scheduled_times)}
+        return self.columns.scheduled(times.index(time)) if time in times else None
 
     @property
     def buffer_live_ranges(self) -> Sequence[BufferLiveRange]:
@@ -269,17 +192,6 @@ class HloLiveRange:
     def peak_bytes(self) -> int | None:
         """Sum of the sizes listed at the peak; None without a list."""
         return None if self.peak_moment is None else sum(self.columns.peak_sizes)
-
-    @functools.cached_property
-    def stack_trace(self) -> tuple[StackTraceNode, ...]:
-        columns = self.columns
-        waiting: dict[int, list[StackTraceNode]] = {}
-        for row in range(len(columns.node_depths) - 1, -1, -1):
-            depth = columns.node_depths[row]
-            deeper = [d for d in waiting if d > depth]
-            children = [node for d in sorted(deeper) for node in reversed(waiting.pop(d))]
-            waiting.setdefault(depth, []).append(columns.node(row, children))
-        return tuple(node for d in sorted(waiting) for node in reversed(waiting[d]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -332,33 +244,24 @@ _PEAK_TITLE = LineRule("peak_title", *_FILES)
 _PEAK_VALUE = LineRule("peak_value", *_FILES)
 _STACK_TITLE = LineRule("stack_title", *_FILES)
 _STACK_NODE = LineRule("stack_node", *_FILES)
-_RULES = (
-    *(_TITLE, _NOT_AVAILABLE, _SEQUENCE_TITLE, _SCHEDULED, _RANGES_TITLE, _RANGE),
-    *(_UNDETERMINED, _PEAK_TITLE, _PEAK_VALUE, _STACK_TITLE, _STACK_NODE),
-)
-PARSER = LineParser(
-    *_FILES,
-    rules=_RULES,
-    names={
-        **LINE_NAMES,
-        **dict.fromkeys(("TIME", "END", "BYTES", "SUM", "CURRENT", "REMAINING"), "a number"),
-        "_NOT_AVAILABLE": "'HloLiveRange not available'",
-        "_UNDETERMINED": "'Peak memory could not be determined'",
-    },
-)
 
 
 class LiveRangeScan(RuleScan):
-    """One pass over a source: its live ranges, one of them being filled.
+    """One pass over a source, with the live ranges so far; the last may be being filled."""
 
-    Attributes:
-        found: Live ranges so far.
-        columns: Columns of the one being filled.
-        current: The one being filled, or None.
-        sections: Its sections found so far.
-    """
-
-    parser = PARSER
+    parser = LineParser(
+        *_FILES,
+        rules=(
+            *(_TITLE, _NOT_AVAILABLE, _SEQUENCE_TITLE, _SCHEDULED, _RANGES_TITLE, _RANGE),
+            *(_UNDETERMINED, _PEAK_TITLE, _PEAK_VALUE, _STACK_TITLE, _STACK_NODE),
+        ),
+        names={
+            **LINE_NAMES,
+            **dict.fromkeys(("TIME", "END", "BYTES", "SUM", "CURRENT", "REMAINING"), "a number"),
+            "_NOT_AVAILABLE": "'HloLiveRange not available'",
+            "_UNDETERMINED": "'Peak memory could not be determined'",
+        },
+    )
     expected = "a line of an HloLiveRange"
     others = header_of_others(DumpKind.LIVE_RANGE)
     own_titles = (_TITLE, _SEQUENCE_TITLE)
@@ -372,7 +275,8 @@ class LiveRangeScan(RuleScan):
         self.found: list[HloLiveRange] = []
         self.columns = LiveRangeColumns(source)
         self.current: HloLiveRange | None = None
-        self.has_ranges = False
+        self._has_ranges = self._is_undetermined = False
+        self._remaining = 0  # bytes of the tree of call stacks below the last line
         self.rules = (
             (_SCHEDULED, self._scheduled),
             (_RANGE, self._range),
@@ -390,7 +294,7 @@ class LiveRangeScan(RuleScan):
     def _begin(self, start: int) -> HloLiveRange:
         self.end()
         self.columns = LiveRangeColumns(self.source)
-        self.has_ranges = False
+        self._has_ranges, self._is_undetermined, self._remaining = False, False, 0
         self.current = HloLiveRange(columns=self.columns, start=start)
         self.found.append(self.current)
         return self.current
@@ -404,9 +308,18 @@ class LiveRangeScan(RuleScan):
         if current is None:
             return
         current.gaps = self.take_gaps()
-        is_whole = not current.is_available or (self.has_ranges and _is_whole(current))
+        is_whole = not current.is_available or (self._has_ranges and self._is_whole(current))
         current.is_complete = is_whole and not self.is_damaged
         self.is_damaged = False
+
+    def _is_whole(self, current: HloLiveRange) -> bool:
+        columns = current.columns
+        if current.schedule_end_time != len(columns.scheduled_times):
+            return False
+        if current.peak_moment is None:
+            return self._is_undetermined
+        alive = current.live_at(current.peak_moment)
+        return len(columns.peak_names) == len(alive) and not self._remaining
 
     def note_cut(self) -> None:
         """Note that the last line has no line end, which only a range that is missing lacks."""
@@ -442,8 +355,7 @@ class LiveRangeScan(RuleScan):
         self.columns.ends.extend([int(last) for _, _, last in bounds])
 
     def _number(self, span: tuple[int, int]) -> int:
-        """Return a number, which may have spaces between thousands; UNKNOWN for an absent one."""
-        return UNKNOWN if span[0] < 0 else int(self.text[slice(*span)].replace(" ", ""))
+        return int(self.text[slice(*span)].replace(" ", ""))  # spaces between thousands
 
     def _scheduled(self, spans: Spans) -> None:
         self._opened(spans)
@@ -459,23 +371,20 @@ class LiveRangeScan(RuleScan):
 
     def _peak_value(self, spans: Spans) -> None:
         self._opened(spans)
-        _, (name, name_end), (_, index_end), size, total = spans
+        _, (name, name_end), (_, index_end), size, _ = spans
         columns = self.columns
         columns.peak_names.append(name)
         columns.peak_name_ends.append(max(name_end, index_end))
         columns.peak_sizes.append(self._number(size))
-        columns.peak_sums.append(self._number(total))
+
+    def _stack_title(self, spans: Spans) -> None:
+        self._opened(spans)
+        self._remaining = self._number(spans[1])
 
     def _stack_node(self, spans: Spans) -> None:
         self._opened(spans)
-        _, (branch, branch_end), name, root, *numbers = spans
-        columns = self.columns
-        start, end = name if branch >= 0 else root
-        depth = max(1, (branch_end - branch - 5) // 4) if branch >= 0 else 0
-        columns.node_depths.append(depth)
-        columns.node_names.append(start)
-        columns.node_name_ends.append(end)
-        columns.node_numbers.extend(map(self._number, numbers))
+        *_, remaining = spans
+        self._remaining = self._number(remaining) if remaining[0] >= 0 else 0
 
     def _title(self, spans: Spans) -> None:
         self._begin(spans[0][0]).schedule_end_time = self._number(spans[1])
@@ -488,49 +397,11 @@ class LiveRangeScan(RuleScan):
 
     def _ranges_title(self, spans: Spans) -> None:
         self._opened(spans)
-        self.has_ranges = True
+        self._has_ranges = True
 
     def _peak_title(self, spans: Spans) -> None:
         self._opened(spans).peak_moment = self._number(spans[1])
 
     def _undetermined(self, spans: Spans) -> None:
-        self._opened(spans).is_peak_undetermined = True
-
-    def _stack_title(self, spans: Spans) -> None:
-        self._opened(spans).stack_trace_bytes = self._number(spans[1])
-
-
-def _is_whole(current: HloLiveRange) -> bool:
-    columns = current.columns
-    if current.schedule_end_time != len(columns.scheduled_times):
-        return False
-    if current.is_peak_undetermined:
-        return True
-    if current.peak_moment is None:
-        return False
-    if len(columns.peak_names) != len(current.live_at(current.peak_moment)):
-        return False
-    return _is_whole_tree(current)
-
-
-def _is_whole_tree(current: HloLiveRange) -> bool:
-    """Return whether the tree is complete.
-
-    No bytes remain after its last line, and the bytes of each node are its own and those of the
-    nodes below it. Source: hlo_stack_trace.cc.
-    """
-    columns = current.columns
-    if not columns.node_depths or current.stack_trace_bytes is None:
-        return not columns.node_depths and not current.stack_trace_bytes
-    if columns.node_numbers[-1] not in (0, UNKNOWN):
-        return False
-    below: dict[int, int] = {}  # depth to the bytes of nodes that belong to a node further up
-    totals, own = columns.node_numbers[::3], columns.node_numbers[1::3]
-    for depth, total, current_bytes in zip(
-        reversed(columns.node_depths), reversed(totals), reversed(own), strict=True
-    ):
-        inside = below.pop(depth + 1, 0)
-        if current_bytes != UNKNOWN and total != current_bytes + inside:
-            return False
-        below[depth] = below.get(depth, 0) + total
-    return below == {0: current.stack_trace_bytes}
+        self._opened(spans)
+        self._is_undetermined = True

@@ -297,21 +297,10 @@ class _UsageRow(NamedTuple):
 def _usage_section(name: str, usage: MemoryUsageReport) -> Section:
     from hlo_lens.logs.page import gap_notes
 
-    spaces = [_UsageSpace(space.name, space.color, space.total_bytes) for space in usage.spaces]
+    spaces = [_UsageSpace(*space) for space in usage.spaces]
     if not usage.is_by_memory_space:
         spaces = [_UsageSpace("all", None, usage.total_bytes)]
-    tables = [table for space in usage.spaces for table in space.tables]
-    tables += [a.table for a in usage.allocations if a.table is not None]
-    rows = [
-        _UsageRow(
-            row.size.text,
-            row.offset,
-            row.used_by_n_values,
-            ", ".join(t if count == 1 else f"{count} x {t}" for count, t in row.shapes),
-        )
-        for table in tables
-        for row in table.rows
-    ]
+    rows = [_UsageRow(row.size.text, *row[1:]) for row in usage.rows]
     return Section(
         title=f"{name}: memory-usage report",
         facts=(("total", f"{format_bytes(usage.total_bytes)} in all memory spaces"),),

@@ -11,7 +11,7 @@ import pytest
 
 from hlo_lens.buffers.assignment_reader import parse_buffer_assignment, parse_buffer_values
 from hlo_lens.buffers.live_range import parse_live_range
-from hlo_lens.buffers.memory_usage import HumanSize, parse_memory_usage_report
+from hlo_lens.buffers.memory_usage import parse_memory_usage_report
 from hlo_lens.text.source import clean, decode
 from tests import buffer_texts, corpus
 from tests.buffer_texts import assigned_values
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.buffers.assignment import BufferAssignment, BufferValues
     from hlo_lens.buffers.live_range import HloLiveRange
-    from hlo_lens.buffers.memory_usage import MemoryUsageReport, ReportTable
+    from hlo_lens.buffers.memory_usage import MemoryUsageReport
     from hlo_lens.text.errors import Gap
 
 TEXT = """BufferAssignment:
@@ -41,19 +41,6 @@ allocation 4: size 500, color 1, preallocated-temp:
 """
 
 
-def test_bytes_are_summed_by_colour() -> None:
-    assignment = parse_buffer_assignment(TEXT)
-    assert assignment.allocated_bytes == 652
-    assert assignment.bytes_by_color() == {0: 152, 1: 500}
-    assert assignment.bytes_by_color(lambda a: a.parameter_number is not None) == {0: 140}
-    assert assignment.bytes_by_color(
-        lambda a: a.parameter_number is not None and a.maybe_live_out
-    ) == {0: 100}
-    assert assignment.bytes_by_color(lambda a: a.maybe_live_out) == {0: 108}
-    assert assignment.bytes_by_color(lambda a: a.is_constant) == {0: 4}
-    assert assignment.bytes_by_color(lambda a: a.is_thread_local) == {}
-
-
 def test_rows_are_sequences() -> None:
     assignment = parse_buffer_assignment(TEXT)
     allocations = assignment.allocations
@@ -65,11 +52,6 @@ def test_rows_are_sequences() -> None:
     assert len({allocations[0], assignment.allocations[0]}) == 1
     assert repr(allocations[0]) == "<BufferAllocation 0: size 100>"
     assert repr(allocations[0].values[1]) == "<AssignedValue 3 add{1}>"
-
-
-def test_an_allocation_has_its_line() -> None:
-    found = parse_buffer_assignment(TEXT).allocations[4]
-    assert (found.index, found.size, found.line) == (4, 500, 11)
 
 
 def test_equal_is_what_says_the_same() -> None:
@@ -124,7 +106,6 @@ def _modules(texts: Iterable[tuple[str, bytes]]) -> dict[str, _Module]:
 def _check_values(assignment: BufferAssignment, values: BufferValues) -> None:
     """Assert that both blocks name the same values, and that the printed total is their sum."""
     assert values.total_bytes == assignment.allocated_bytes
-    assert HumanSize(values.total_text or "").matches(assignment.allocated_bytes)
     assert len(values) == len(assigned_values(assignment))
     by_id = {value.id: value for value in values}
     for assigned in assigned_values(assignment):
@@ -139,35 +120,24 @@ def _check_values(assignment: BufferAssignment, values: BufferValues) -> None:
 
 
 def _check_report(assignment: BufferAssignment, report: MemoryUsageReport) -> None:
-    """Assert that the report's totals and tables are those of the allocations."""
+    """Assert that the report's totals and rows are those of the allocations."""
     assert report.total_bytes == assignment.allocated_bytes
-    for row in report.allocation_rows:
-        allocation = assignment.allocations[row.allocation.index]
-        assert allocation.index == row.allocation.index
-        assert row.allocation.size.matches(allocation.size)
-        assert row.allocation.words.parameter_number == allocation.parameter_number
-    if not report.is_by_memory_space:
-        return
-    assert report.bytes_by_color() == assignment.bytes_by_color()
-    for space in report.spaces:
-        assert space.total.matches(space.total_bytes)
-        largest = sorted(
-            (a for a in assignment.allocations if a.color == space.color),
-            key=lambda a: (-a.size, a.index),
+    by_color: Counter[int] = Counter()
+    sizes: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for allocation in assignment.allocations:
+        by_color[allocation.color] += allocation.size
+        for value in allocation.values:
+            sizes[allocation.index, value.offset].append(value.size)
+    if report.is_by_memory_space:
+        assert report.bytes_by_color() == by_color
+    at_offset: defaultdict[int, list[list[int]]] = defaultdict(list)
+    for (_, offset), found in sizes.items():
+        at_offset[offset].append(found)
+    for row in report.rows:
+        assert any(
+            len(found) == row.used_by_n_values and row.size.matches(max(found))
+            for found in at_offset[row.offset]
         )
-        for allocation, table in zip(largest, space.tables, strict=False):
-            by_offset = defaultdict(list)
-            for value in allocation.values:
-                by_offset[value.offset].append(value.size)
-            _check_table(by_offset, table)
-
-
-def _check_table(by_offset: dict[int, list[int]], table: ReportTable) -> None:
-    assert len(table.rows) + table.hidden_rows == len(by_offset)
-    for row in table.rows:
-        sizes = by_offset[row.offset]
-        assert len(sizes) == row.used_by_n_values == sum(s.count for s in row.shapes)
-        assert row.size.matches(max(sizes))
 
 
 def _check_live_range(assignment: BufferAssignment, ranges: HloLiveRange) -> None:
@@ -182,9 +152,6 @@ def _check_live_range(assignment: BufferAssignment, ranges: HloLiveRange) -> Non
     else:
         names_only = Counter(v.instruction_name for v in listed)
         assert names_only == Counter(r.instruction_name for r in alive)
-    if ranges.stack_trace_bytes is not None:
-        assert ranges.stack_trace_bytes == ranges.peak_bytes
-        assert ranges.stack_trace_bytes == sum(n.total_bytes for n in ranges.stack_trace)
     placed = {value.name for value in assigned_values(assignment)}
     assert {r.name for r in ranges.buffer_live_ranges} <= placed
 

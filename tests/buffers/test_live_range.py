@@ -11,7 +11,6 @@ from hlo_lens.buffers.live_range import (
     BufferLiveRange,
     HloLiveRange,
     PeakValue,
-    StackTraceNode,
     parse_live_range,
 )
 from hlo_lens.text.errors import DumpSyntaxError
@@ -88,23 +87,23 @@ def _assert_same(text: str, name: str = "<text>") -> HloLiveRange:
 
 
 FORMS = {
-    "2021": (HEAD + PEAK_2021, None, None),
-    "April 2025": (HEAD + PEAK_2025_04, (1, 0), None),
-    "May 2025, no tree": (HEAD + PEAK_2025_05, (1, 0), 64),
-    "May 2025": (HEAD + PEAK_2025_05 + TREE_2025_05, (1, 0), 64),
-    "June 2025": (HEAD + PEAK_2025_05 + TREE_2025_06, (1, 0), 64),
-    "July 2025": (HEAD + PEAK_2025_05 + TREE_2025_07, (1, 0), 64),
-    "today": (HEAD + PEAK_2025_05 + TREE, (1, 0), 64),
-    "empty tree": (HEAD + PEAK_2025_05 + NO_TREE, (1, 0), 64),
-    "nothing at the peak": (HEAD + PEAK_2025_05 + NAN_TREE, (1, 0), 64),
+    "2021": (HEAD + PEAK_2021, None),
+    "April 2025": (HEAD + PEAK_2025_04, (1, 0)),
+    "May 2025, no tree": (HEAD + PEAK_2025_05, (1, 0)),
+    "May 2025": (HEAD + PEAK_2025_05 + TREE_2025_05, (1, 0)),
+    "June 2025": (HEAD + PEAK_2025_05 + TREE_2025_06, (1, 0)),
+    "July 2025": (HEAD + PEAK_2025_05 + TREE_2025_07, (1, 0)),
+    "today": (HEAD + PEAK_2025_05 + TREE, (1, 0)),
+    "ASCII branches": (HEAD + PEAK_2025_05 + TREE.translate(str.maketrans("│├└─", "|+`-")), (1, 0)),
+    "empty tree": (HEAD + PEAK_2025_05 + NO_TREE, (1, 0)),
+    "nothing at the peak": (HEAD + PEAK_2025_05 + NAN_TREE, (1, 0)),
 }
 
 
-@pytest.mark.parametrize(("text", "index", "total"), FORMS.values(), ids=FORMS)
-def test_each_form_is_read_alike(
-    text: str, index: tuple[int, ...] | None, total: int | None
-) -> None:
+@pytest.mark.parametrize(("text", "index"), FORMS.values(), ids=FORMS)
+def test_each_form_is_read_alike(text: str, index: tuple[int, ...] | None) -> None:
     read = _assert_same(text)
+    assert parse_live_range(text.encode()) == read
     assert (read.schedule_end_time, read.is_available, read.is_complete) == (3, True, True)
     assert list(read.flattened_instruction_sequence) == ["paramA", "param.X-y", "tuple_1.clone"]
     assert list(read.buffer_live_ranges) == [
@@ -114,7 +113,7 @@ def test_each_form_is_read_alike(
         BufferLiveRange("tuple_1.clone", (1, 0), 2, 2),
     ]
     assert (read.peak_moment, read.peak_bytes, len(read.peak_values)) == (2, 64, 4)
-    assert read.peak_values[-1] == PeakValue("tuple_1.clone", index, 16, total)
+    assert read.peak_values[-1] == PeakValue("tuple_1.clone", index, 16)
 
 
 def test_a_value_counts_at_both_ends() -> None:
@@ -123,7 +122,6 @@ def test_a_value_counts_at_both_ends() -> None:
     ends = ["paramA{}", "param.X-y{}"]
     whole = [*ends, "tuple_1.clone{}", "tuple_1.clone{1,0}"]
     assert names == [ends, ends, whole, whole[:3], []]
-    assert read.buffer_live_ranges[3].bounds == (2, 2)
 
 
 def test_instructions_are_found_by_time() -> None:
@@ -139,53 +137,10 @@ def test_instructions_are_found_by_time() -> None:
     assert not sparse.is_complete
 
 
-@pytest.mark.parametrize(
-    ("tree", "leaf"),
-    [
-        (TREE_2025_05, StackTraceNode(name="a(b) (c", total_bytes=32)),
-        (TREE_2025_06, StackTraceNode(name="a(b) (c", total_bytes=32, remaining_bytes=32)),
-        (
-            TREE,
-            StackTraceNode(
-                name="a(b) (c", total_bytes=32000, current_bytes=32000, remaining_bytes=32000
-            ),
-        ),
-    ],
-    ids=["May 2025", "June 2025", "today"],
-)
-def test_the_tree_is_nested_as_it_is_indented(tree: str, leaf: StackTraceNode) -> None:
-    (main,) = parse_live_range(HEAD + PEAK_2025_05 + tree).stack_trace
-    assert [node.name for node in main.children] == ["jit(f)", "paramA"]
-    assert main.children[0].children[0] == leaf
-    assert [node.name for node in main.children[0].children] == ["a(b) (c", "mul"]
-    assert main.total_bytes == sum(node.total_bytes for node in main.children)
-
-
-def test_branches_may_be_ascii() -> None:
-    text = HEAD + PEAK_2025_05 + TREE
-    ascii_tree = text.translate(str.maketrans("│├└─", "|+`-"))
-    assert parse_live_range(ascii_tree) == parse_live_range(text)
-    assert parse_live_range(text.encode()) == parse_live_range(text)
-    _assert_same(ascii_tree)
-
-
-ODD_NAME = "größe│─\N{MULTIPLICATION SIGN}漢"
-
-
-def test_names_that_are_no_ascii_are_kept() -> None:
-    text = HEAD + PEAK_2025_05 + TREE.replace("paramA", ODD_NAME)
-    for form in (text, text.encode()):
-        (main,) = parse_live_range(form).stack_trace
-        assert main.children[1].name == ODD_NAME
-    damaged = parse_live_range(text.encode().replace("ß".encode(), b"\xff"))
-    assert damaged.stack_trace[0].children[1].name == ODD_NAME.replace("ß", "\\xff")
-
-
 def test_an_undetermined_peak_is_said() -> None:
     read = _assert_same(HEAD + UNDETERMINED)
-    assert read.is_peak_undetermined
     assert read.is_complete
-    assert (read.peak_moment, read.peak_bytes, read.stack_trace) == (None, None, ())
+    assert (read.peak_moment, read.peak_bytes) == (None, None)
 
 
 def test_a_range_may_be_not_available() -> None:
@@ -303,12 +258,3 @@ def test_time_and_memory_of_a_long_schedule() -> None:
     times_the_text, megabytes_a_second = map(float, done.stdout.split())
     assert times_the_text < 2, "beside the bytes themselves"
     assert megabytes_a_second > 5
-
-
-@pytest.mark.parametrize("line", ["a(b) (c", "mul", "paramA", "jit(f)", "Stack trace breakdown"])
-def test_a_lost_line_of_the_tree_is_noticed(line: str) -> None:
-    lines = TREE.splitlines(keepends=True)
-    (lost,) = (k for k, text in enumerate(lines) if line in text)
-    cut = "".join(lines[:lost] + lines[lost + 1 :])
-    assert parse_live_range(HEAD + PEAK_2025_05 + TREE).is_complete
-    assert not parse_live_range(HEAD + PEAK_2025_05 + cut).is_complete

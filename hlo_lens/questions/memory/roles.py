@@ -15,7 +15,7 @@ from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
 from hlo_lens.program.origins import origins
-from hlo_lens.program.signature import EntrySignature, entry_signature
+from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import hlo_text
 from hlo_lens.program.value_flow import Value
 from hlo_lens.questions.memory.peak import rows_of_names, values_of
@@ -25,7 +25,7 @@ from hlo_lens.render.result import Records, Unit
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.load.module import ModuleDump
@@ -75,7 +75,6 @@ _STEPS = 64
 _MOVING = ("all-gather", "collective-permute")
 """Kinds of collectives whose result has only elements of the operand."""
 
-_TARGET = "custom_call_target"
 _CONCATENATION = "ConcatBitcast"
 """Custom call of TPUs that joins the parts in which a value was copied on chip."""
 _KERNEL_TARGET = re.compile(r"tpu_custom_call|mosaic|pallas|triton", re.IGNORECASE)
@@ -83,13 +82,7 @@ _MATMUL_TARGET = re.compile(r"gemm|matmul|dot|conv|cublas|cudnn", re.IGNORECASE)
 
 
 class ArgumentCopy(NamedTuple):
-    """Argument that a value is a copy of.
-
-    Attributes:
-        argument: Leaf of a parameter of the entry.
-        is_gathered: Whether an all-gather is on the way.
-        is_copied: Whether any operation is on the way.
-    """
+    """Leaf of a parameter of the entry that a value is, or is a copy of."""
 
     argument: Value
     is_gathered: bool = False
@@ -97,12 +90,7 @@ class ArgumentCopy(NamedTuple):
 
 
 class ArgumentCopies:
-    """Copies of the arguments of a module, each found when first asked for.
-
-    Args:
-        module: The module.
-        steps: Steps between its values.
-    """
+    """Copies of the arguments of a module, each found when first asked for."""
 
     def __init__(self, module: HloModule, steps: ValueFlow) -> None:
         self.module = module
@@ -141,71 +129,28 @@ class ArgumentCopies:
         traits = opcode_traits(opcode)
         base = traits.base
         is_async_end = base == "async" and traits.is_end
-        if opcode_traits(base).is_moving or base in _MOVING or is_async_end:
+        is_joined = opcode == "custom-call" and _CONCATENATION in self.target(row)
+        if opcode_traits(base).is_moving or base in _MOVING or is_async_end or is_joined:
             return self.steps.operand(row, 0), base == "all-gather"
-        if opcode == "custom-call" and _CONCATENATION in self._target(row):
-            return self.steps.operand(row, 0), False
         return None, False
 
-    def _target(self, row: int) -> str:
-        return self.module.instruction(row).attributes.get(_TARGET, "")
+    def target(self, row: int) -> str:
+        """Return what a custom call calls."""
+        return self.module.instruction(row).attributes.get("custom_call_target", "")
 
-    def product_operands(self) -> Iterator[tuple[int, list[Value]]]:
-        """Yield row and operands of each product and convolution, and the source of gathers."""
-        for row, opcode in enumerate(self.steps.opcodes):
-            if opcode_traits(opcode).is_contraction:
-                yield row, self.steps.operands(row, 2)
-            elif opcode == "gather":
-                yield row, self.steps.operands(row, 1)
-            elif opcode == "custom-call" and _MATMUL_TARGET.search(self._target(row)):
-                yield row, self.steps.operands(row)
 
-    def spread_and_kernel_arguments(self) -> tuple[set[Value], set[Value]]:
-        """Return the arguments that are broadcast, and those of kernels that users write.
-
-        A kernel may be a product or not; a scalar that is broadcast shows nothing.
-        """
-        spread: list[Value] = []
-        in_kernels: list[Value] = []
-        for row, opcode in enumerate(self.steps.opcodes):
-            if opcode == "custom-call" and _KERNEL_TARGET.search(self._target(row)):
-                in_kernels += self.steps.operands(row)
-            operand = self.steps.operand(row, 0) if opcode == "broadcast" else None
-            if operand is not None and self.steps.size(operand) > SCALAR:
-                spread.append(operand)
-        return self._arguments(spread), self._arguments(in_kernels)
-
-    def _arguments(self, values: Iterable[Value]) -> set[Value]:
-        copies = map(self.of_value, values)
-        return {copy.argument for copy in copies if copy is not None}
-
+BACKWARD = "transpose("
+"""Part of the operation paths of the backward pass, as JAX writes them."""
 
 RECOMPUTED = "rematted_computation"
 """Part of the paths of what ``jax.checkpoint`` computes again, for the backward pass."""
 
-
-class _Callers(NamedTuple):
-    """What the callers of a computation show about it.
-
-    Attributes:
-        path: Path of the first caller, from the program on; None if not known.
-        is_forward: Whether a caller is of the forward pass; None if not known.
-    """
-
-    path: str | None
-    is_forward: bool | None
-
-
-_UNKNOWN = _Callers(None, None)
+_Callers = tuple[str | None, bool | None]
+"""Path of the first caller of a computation; whether a caller is of the forward pass."""
 
 
 class Differentiation:
-    """Passes and whole operation paths of the instructions of a module.
-
-    Args:
-        module: The module.
-        places: Metadata of its instructions.
-    """
+    """Passes and whole operation paths of the instructions of a module."""
 
     def __init__(self, module: HloModule, places: InstructionPlaces) -> None:
         self._module = module
@@ -223,9 +168,7 @@ class Differentiation:
 
         Of a computation with several callers the forward pass counts.
         """
-        if not self._has_backward:
-            return True
-        return self._pass(row, self._callers)
+        return self._pass(row, self._callers) if self._has_backward else True
 
     def _pass(self, row: int, callers: dict[int, _Callers]) -> bool | None:
         own, owner = self._places.op_name(row), self._module.links.owners[row]
@@ -235,7 +178,7 @@ class Differentiation:
             return None if own is None else True
         if own is not None and self._is_whole(own):
             return True
-        return callers.get(owner, _UNKNOWN).is_forward
+        return callers.get(owner, (None, None))[1]
 
     def _is_whole(self, path: str) -> bool:
         return path.partition("/")[0] in self._programs
@@ -249,25 +192,21 @@ class Differentiation:
 
     @cached_property
     def _callers(self) -> dict[int, _Callers]:
-        """What the callers of each computation show; a text has callers after what they call."""
         found: dict[int, _Callers] = {}
         calls, entry = self._module.links.calls, self._module.entry.place
-        for place in reversed(range(len(self._module.computations))):
+        for place in reversed(range(len(self._module.computations))):  # callers come later
             if place == entry:
                 continue
             rows = [call.row for call in calls.of_computation(place)]
             passes = {self._pass(row, found) for row in rows}
-            is_forward = None
-            if True in passes or passes == {False}:
-                is_forward = True in passes
+            is_known = True in passes or passes == {False}
             path = self._whole_path(rows[0], found) if rows else None
-            found[place] = _Callers(path, is_forward)
+            found[place] = path, (True in passes if is_known else None)
         return found
 
     def _whole_path(self, row: int, callers: dict[int, _Callers]) -> str | None:
-        """Return the path of a row from the program on; that of its callers if it has none."""
         own, owner = self._places.op_name(row), self._module.links.owners[row]
-        above = callers.get(owner, _UNKNOWN).path
+        above = callers.get(owner, (None, None))[0]
         if own is None or self._is_whole(own) or above is None:
             return own or above
         return f"{above}/{own}"
@@ -277,17 +216,19 @@ _MOST_VISITED = 200_000
 _OPERANDS = 64
 
 
-def gradient_values(copies: ArgumentCopies, results: Iterable[Value]) -> set[Value]:
+def _gradients(copies: ArgumentCopies, results: Iterable[Value]) -> set[Value]:
     """Return the values from which results are computed, back to products and reductions.
 
     Copies of arguments and scalars are left out.
     """
-    steps, summands = copies.steps, _Summands(copies)
+    steps, owners = copies.steps, copies.module.links.owners
+    opcodes = enumerate(steps.opcodes)
+    ending = {owners[row] for row, opcode in opcodes if opcode_traits(opcode).is_mixing}
     found: set[Value] = set()
     waiting = deque(results)
     seen = set(waiting)
     while waiting and len(seen) < _MOST_VISITED:
-        for value in summands.of(waiting.popleft()):
+        for value in map(steps.definition, _summands(copies, ending, waiting.popleft())):
             if value in seen or steps.size(value) <= SCALAR:
                 continue
             seen.add(value)
@@ -297,40 +238,29 @@ def gradient_values(copies: ArgumentCopies, results: Iterable[Value]) -> set[Val
     return found
 
 
-class _Summands:
-    """Values from which others are computed elementwise."""
+def _summands(copies: ArgumentCopies, ending: set[int], value: Value) -> Sequence[Value]:
+    """Return the values from which one is computed elementwise; none for products and reductions.
 
-    def __init__(self, copies: ArgumentCopies) -> None:
-        self._steps, self._links = copies.steps, copies.module.links
-        owners = self._links.owners
-        opcodes = enumerate(self._steps.opcodes)
-        self._ending = {owners[row] for row, opcode in opcodes if opcode_traits(opcode).is_mixing}
-
-    def of(self, value: Value) -> Iterator[Value]:
-        """Yield the values from which one is computed; none for products and reductions."""
-        row = value.row
-        opcode = self._steps.opcodes[row]
-        is_loop = opcode == "while"
-        written = self._steps.written(value) if is_loop else self._steps.update(value)
-        if written is not None:
-            yield self._steps.definition(written)
-            before = self._steps.operand(row, 0, value.element) if is_loop else None
-            if before is not None:
-                yield self._steps.definition(before)
-        elif not is_loop and self._is_passed(row, opcode):
-            yield from map(self._steps.definition, self._steps.operands(row, _OPERANDS))
-
-    def _is_passed(self, row: int, opcode: str) -> bool:
-        if opcode == "fusion":
-            calls = self._links.calls.of_row(row)
-            return not any(call.place == NOTHING or call.place in self._ending for call in calls)
+    Fusions that call a computation of `ending`, which has one of these, have none either.
+    """
+    steps, row = copies.steps, value.row
+    opcode = steps.opcodes[row]
+    if opcode == "while":
+        written = steps.written(value)
+        before = steps.operand(row, 0, value.element)
+        return [one for one in (written, before) if one] if written is not None else []
+    written = steps.update(value)
+    if written is not None:
+        return [written]
+    if opcode == "fusion":
+        places = [call.place for call in copies.module.links.calls.of_row(row)]
+        is_passed = NOTHING not in places and ending.isdisjoint(places)
+    else:
         traits = opcode_traits(opcode)
         base = opcode_traits(traits.base)
-        return bool(base.is_elementwise or base.is_moving or base.is_collective or traits.is_end)
+        is_passed = base.is_elementwise or base.is_moving or base.is_collective or traits.is_end
+    return steps.operands(row, _OPERANDS) if is_passed else []
 
-
-BACKWARD = "transpose("
-"""Part of the operation paths of the backward pass, as JAX writes them."""
 
 _NEAR = 4
 _WORD = re.compile(r"[a-z]+")
@@ -360,28 +290,42 @@ class _Leaf(NamedTuple):
     output: Value | None
     is_aliased: bool
 
+    @property
+    def words(self) -> set[str]:
+        return set(_WORD.findall(self.name.lower()))
+
+    @property
+    def function_argument(self) -> str:
+        """The argument of the function that the leaf belongs to: ``base`` of ``base[0]['w']``."""
+        found = _FUNCTION_ARGUMENT.match(self.name)
+        return self.name if found is None else found[0]
+
 
 class ArgumentRoles:
-    """Roles of the leaves of a program's parameters.
-
-    Args:
-        copies: Copies of the arguments.
-        signature: Parameters and outputs.
-    """
+    """Roles of the leaves of a program's parameters."""
 
     def __init__(self, copies: ArgumentCopies, signature: EntrySignature) -> None:
-        self.copies = self._copies = copies
+        self.copies = copies
         self._steps = copies.steps
         self._rows = {number: row for row, number in copies.parameters.items()}
         self._leaves = {leaf.value: leaf for leaf in self._read(signature)}
-        self._used, self._joined, self._frozen = self._find_used()
-        self._spread, self._in_kernels = copies.spread_and_kernel_arguments()
+        self._used: set[Value] = set()  # by products
+        self._joined: set[Value] = set()  # by products with computed values
+        self._forward: set[Value] = set()  # the same in the forward pass of a training step
+        self._spread: set[Value] = set()  # by broadcasts
+        self._in_kernels: set[Value] = set()  # of users, which may be products or not
+        self._read_uses()
         replaced = {
             leaf.value: self._replaced_role(leaf, leaf.output)
             for leaf in self._leaves.values()
             if leaf.output is not None
         }
         self._is_training = any(one.role != CACHES for one in replaced.values())
+        self._frozen = {
+            leaf.function_argument
+            for leaf in self._leaves.values()
+            if leaf.value in self._forward and leaf.output is None
+        }
         self._roles = {
             value: replaced.get(value) or self._kept_role(leaf)
             for value, leaf in self._leaves.items()
@@ -391,6 +335,7 @@ class ArgumentRoles:
         return self._roles.get(value, NO_ROLE)
 
     def of_number(self, number: int) -> Role:
+        """Return the role of a parameter that is an array."""
         row = self._rows.get(number)
         return NO_ROLE if row is None else self.of_leaf(Value(row))
 
@@ -402,54 +347,47 @@ class ArgumentRoles:
         return "an argument" if leaf is None else leaf.name
 
     def replacing(self) -> Iterator[Value]:
+        """Yield the results that replace weights and optimizer state."""
         for leaf in self._leaves.values():
             if leaf.output is not None and self._roles[leaf.value].role in (WEIGHTS, STATE):
                 yield self._steps.definition(leaf.output)
 
     def _read(self, signature: EntrySignature) -> Iterator[_Leaf]:
-        outputs = self._replacing_outputs(signature)
+        leaves = {}
         for one in signature.parameters:
-            row = None if one.number is None else self._rows.get(one.number)
-            if row is None:
-                continue
-            value = Value(row, parse_index(one.index))
-            output = one.aliased_with
-            is_aliased = output is not None
-            replacing = self._output(output) if output is not None else outputs.get(value)
-            yield _Leaf(value, one.name, one.shape, replacing, is_aliased)
+            if one.number in self._rows:
+                value = Value(self._rows[one.number], parse_index(one.index))
+                output = None if one.aliased_with is None else self._output(one.aliased_with)
+                is_aliased = one.aliased_with is not None
+                leaves[value] = _Leaf(value, one.name, one.shape, output, is_aliased)
+        outputs = self._replacing_outputs(leaves, signature)
+        for value, leaf in leaves.items():
+            yield leaf if leaf.is_aliased else leaf._replace(output=outputs.get(value))
 
     def _output(self, index: str) -> Value | None:
-        root = self._copies.module.entry.root_row
+        root = self.copies.module.entry.root_row
         return None if root == NOTHING else Value(root, parse_index(index))
 
-    def _replacing_outputs(self, signature: EntrySignature) -> dict[Value, Value]:
+    def _replacing_outputs(
+        self, leaves: Mapping[Value, _Leaf], signature: EntrySignature
+    ) -> dict[Value, Value]:
         """Return outputs without alias that are computed from an argument of their shape nearby.
 
         Only for programs with a backward pass or other aliases: the output of a residual block is
         computed from its input too.
         """
-        aliased = {
-            parse_index(one.aliased_with)  # of a result that is no tuple, "{}" as the alias of ""
-            for one in signature.parameters
-            if one.aliased_with is not None
-        }
-        if not aliased and BACKWARD not in self._copies.module.columns.source.text:
+        aliased = {leaf.output for leaf in leaves.values() if leaf.is_aliased}
+        if not aliased and BACKWARD not in self.copies.module.columns.source.text:
             return {}
         shapes = {
-            Value(self._rows[one.number], parse_index(one.index)): one.shape
-            for one in signature.parameters
-            if one.number in self._rows
-            and one.aliased_with is None
-            and not _words(one.name) & _INPUT_WORDS
+            value: leaf.shape
+            for value, leaf in leaves.items()
+            if not leaf.is_aliased and not leaf.words & _INPUT_WORDS
         }
         found: dict[Value, Value] = {}
         for one in signature.outputs:
             output = self._output(one.index)
-            if (
-                parse_index(one.index) in aliased
-                or output is None
-                or (one.size_bytes or 0) <= SCALAR
-            ):
+            if output is None or output in aliased or (one.size_bytes or 0) <= SCALAR:
                 continue
             for argument in self._nearby(output):
                 if argument not in found and shapes.get(argument) == one.shape:
@@ -458,6 +396,7 @@ class ArgumentRoles:
         return found
 
     def _nearby(self, output: Value) -> Iterator[Value]:
+        """Yield the arguments of which copies are a few operations before an output."""
         waiting = [self._steps.definition(output)]
         seen = set(waiting)
         for _ in range(_NEAR):
@@ -468,66 +407,69 @@ class ArgumentRoles:
                     if one in seen:
                         continue
                     seen.add(one)
-                    copy = self._copies.of_value(one)
+                    copy = self.copies.of_value(one)
                     if copy is not None:
                         yield copy.argument
                     elif self._steps.size(one) > SCALAR:
                         before.append(one)
             waiting = before[:_OPERANDS]
 
-    def _find_used(self) -> tuple[set[Value], set[Value], set[str]]:
-        """Return the arguments that products use, and those of them joined with computed values.
-
-        Of those that no result replaces and products of the forward pass join, also the arguments
-        of the function.
-        """
-        used: set[Value] = set()
-        joined: set[Value] = set()
-        forward: set[Value] = set()
-        columns = self._copies.module.columns
+    def _read_uses(self) -> None:
+        """Find how the program uses its arguments: by products, gathers, broadcasts, kernels."""
+        steps, columns = self._steps, self.copies.module.columns
         has_backward = BACKWARD in columns.source.text
-        for row, operands in self._copies.product_operands():
-            copies = [self._copies.of_value(one) for one in operands]
-            arguments = {one.argument for one in copies if one is not None}
-            used |= arguments
-            if None in copies or len(copies) == 1:
-                joined |= arguments
+        for row, opcode in enumerate(steps.opcodes):
+            target = self.copies.target(row) if opcode == "custom-call" else ""
+            if opcode == "broadcast":
+                operands = steps.operands(row, 1)
+                self._spread |= self._arguments(o for o in operands if steps.size(o) > SCALAR)
+            if _KERNEL_TARGET.search(target):
+                self._in_kernels |= self._arguments(steps.operands(row))
+            if opcode_traits(opcode).is_contraction:
+                operands = steps.operands(row, 2)
+            elif opcode == "gather":
+                operands = steps.operands(row, 1)
+            elif _MATMUL_TARGET.search(target):
+                operands = steps.operands(row)
+            else:
+                continue
+            arguments = self._arguments(operands)
+            self._used |= arguments
+            if len(operands) == 1 or None in map(self.copies.of_value, operands):
+                self._joined |= arguments
                 if has_backward and BACKWARD not in columns.attributes_text(row):
-                    forward |= arguments
-        leaves = (leaf for value, leaf in self._leaves.items() if value in forward)
-        return used, joined, {_function_argument(one.name) for one in leaves if one.output is None}
+                    self._forward |= arguments
+
+    def _arguments(self, values: Iterable[Value]) -> set[Value]:
+        return {copy.argument for one in values if (copy := self.copies.of_value(one)) is not None}
 
     def _kept_role(self, leaf: _Leaf) -> Role:
-        words = _words(leaf.name)
-        is_quantized = leaf.value in self._joined and not self._is_training
-        if leaf.shape is not None and _INTEGER.match(leaf.shape) and not is_quantized:
+        is_joined = leaf.value in self._joined
+        is_integer = leaf.shape is not None and _INTEGER.match(leaf.shape) is not None
+        if is_integer and (self._is_training or not is_joined):  # but for quantized weights
             return Role(INPUTS, "integers that no result replaces")
-        if words & _INPUT_WORDS:
+        if leaf.words & _INPUT_WORDS:
             return Role(INPUTS, "no result replaces it; its name")
-        if words & _WEIGHT_WORDS:
+        if leaf.words & _WEIGHT_WORDS:
             return Role(WEIGHTS, "its name; no result replaces it")
-        if self._is_training and _function_argument(leaf.name) in self._frozen:
+        if self._is_training and leaf.function_argument in self._frozen:
             return Role(WEIGHTS, "a product of the forward pass uses it; no result replaces it")
         if self._is_training:
             return Role(INPUTS, "no result replaces it, as others")
-        if leaf.value in self._joined:
+        if is_joined:
             return Role(WEIGHTS, "a product joins it with a computed value")
         return Role(OTHER, "argument whose use does not show its role")
 
     def _replaced_role(self, leaf: _Leaf, output: Value) -> Role:
-        words = _words(leaf.name)
-        how = (
-            "a result has its memory"
-            if leaf.is_aliased
-            else "a result of its shape is computed from it"
-        )
-        if words & _CACHE_WORDS or self._is_overwritten(leaf, output):
+        computed = "a result of its shape is computed from it"
+        how = "a result has its memory" if leaf.is_aliased else computed
+        if leaf.words & _CACHE_WORDS or self._is_overwritten(leaf, output):
             return Role(CACHES, f"{how}: itself with a part overwritten")
         if leaf.value in self._used:
             return Role(WEIGHTS, f"{how}, and a product uses it")
-        if words & _STATE_WORDS:
+        if leaf.words & _STATE_WORDS:
             return Role(STATE, f"{how}, no product uses it; its name")
-        if words & _WEIGHT_WORDS:
+        if leaf.words & _WEIGHT_WORDS:
             return Role(WEIGHTS, f"{how}; its name")
         if leaf.value in self._spread:
             return Role(WEIGHTS, f"{how}, and it is broadcast")
@@ -543,7 +485,7 @@ class ArgumentRoles:
         value: Value | None = self._steps.definition(output)
         if value is not None and self._steps.opcodes[value.row] == "while":
             first = self._steps.operand(value.row, 0, value.element)
-            source = None if first is None else self._copies.of_value(first)
+            source = None if first is None else self.copies.of_value(first)
             if source is None or source.argument != leaf.value:
                 return False
             value = self._steps.written(value)
@@ -557,29 +499,9 @@ def argument_roles(module: ModuleDump) -> ArgumentRoles:
     return ArgumentRoles(copies, entry_signature(module))
 
 
-def _function_argument(name: str) -> str:
-    """Return the argument of the function that an array belongs to: ``base`` of ``base[0]['w']``.
-
-    >>> _function_argument("base[0]['w']"), _function_argument("args[1].w"), _function_argument("x")
-    ('base', 'args[1]', 'x')
-    """
-    found = _FUNCTION_ARGUMENT.match(name)
-    return name if found is None else found[0]
-
-
-def _words(name: str) -> set[str]:
-    return set(_WORD.findall(name.lower()))
-
-
 @dataclass(frozen=True, kw_only=True)
 class MemoryRoles:
-    """Roles of the values and held allocations of a module.
-
-    Attributes:
-        layout: Allocations and values.
-        values: Role of each value of the layout, by its number.
-        allocations: Index of each held allocation to its role.
-    """
+    """Roles of the values and held allocations of a module, by their numbers in the layout."""
 
     layout: MemoryLayout = field(repr=False)
     values: Sequence[Role] = field(repr=False)
@@ -634,10 +556,18 @@ class _TextRoles:
 
     def __init__(self, layout: MemoryLayout, dump: ModuleDump) -> None:
         self._layout, self._module, self._origins = layout, hlo_text(dump), origins(dump)
+        self._steps = self._origins.steps
         self._values = values_of(self._module, (one.name for one in layout.values))
         self._arguments = argument_roles(dump)
         self._copies = self._arguments.copies
-        self._gradients = gradient_values(self._copies, self._arguments.replacing())
+        self._gradients = _gradients(self._copies, self._arguments.replacing())
+        self._leaves = {  # allocations that hold leaves of parameters that are tuples
+            one.allocation: value
+            for one in layout.values
+            if (value := self._values.get(one.name)) is not None
+            and value.element
+            and self._arguments.is_leaf(value)
+        }
 
     def of_allocation(self, allocation: LaidAllocation) -> Role:
         number = allocation.parameter_number
@@ -645,15 +575,6 @@ class _TextRoles:
             return _role_of_use(allocation)
         leaf = self._leaves.get(allocation.index)
         return self._arguments.of_number(number) if leaf is None else self._arguments.of_leaf(leaf)
-
-    @cached_property
-    def _leaves(self) -> dict[int, Value]:
-        pairs = ((one.allocation, self._values.get(one.name)) for one in self._layout.values)
-        return {
-            index: value
-            for index, value in pairs
-            if value is not None and value.element and self._arguments.is_leaf(value)
-        }
 
     def of_temporary(self, value: LaidValue) -> Role:
         known = self._values.get(value.name)
@@ -667,23 +588,22 @@ class _TextRoles:
             if copy.is_gathered:
                 return Role(GATHERED, f"gathered from {name}")
             return Role(COPIED_WEIGHTS, f"copy of {name}")
-        if self._origins.steps.definition(known) in self._gradients:
+        if self._steps.definition(known) in self._gradients:
             return Role(GRADIENTS, "results that replace arguments are computed from it")
         if self._is_saved(value, known):
             return Role(SAVED, "made in the forward pass, last used in the backward pass")
-        if self._origins.steps.definition(known) in self._filled:
+        if self._steps.definition(known) in self._filled:
             return Role(SAVED, "becomes a saved activation: a loop fills it, or a copy is saved")
         return Role(TEMPORARIES, "temporary of none of the other roles")
 
     @cached_property
     def _filled(self) -> set[Value]:
         """Values that become saved activations: before a loop writes them, or a copy is made."""
-        steps = self._origins.steps
-        pairs = ((value, self._values.get(value.name)) for value in self._layout.values)
+        steps = self._steps
         waiting = [
             steps.definition(known)
-            for value, known in pairs
-            if known is not None and self._is_saved(value, known)
+            for value in self._layout.values
+            if (known := self._values.get(value.name)) is not None and self._is_saved(value, known)
         ]
         found = set(waiting)
         while waiting:
@@ -761,12 +681,6 @@ def instruction_values(
 
     Tuples, views, calls and loops pass values on; such a value is listed with the instruction that
     defines it (`ValueFlow.definition`). Instructions inside fusions and reducers have no memory.
-
-    Args:
-        memory: Memory of the module.
-        roles: Roles of its values.
-        instruction: The instruction; of several of its name, one in the first computation.
-        steps: Steps between the values of the module.
     """
     laid = {value.name: value for value in memory.layout.values}
     allocations = {one.index: one for one in memory.layout.allocations}
