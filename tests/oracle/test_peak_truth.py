@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.questions.memory.results import MemoryResults
 
-XPROF, PJRT = "XProf's memory viewer", "PJRT's peak_memory_in_bytes"
-
 SETS = sorted((corpus.CORPUS / "jax012").glob("*.tar.xz"))
 
 
@@ -48,12 +46,10 @@ def test_peak_and_total_are_those_of_xprof(archive: Path, tmp_path: Path) -> Non
     for truth, results in compiles(tmp_path):
         name, peak = truth["name"], results.peak
         assert peak is not None
-        others = {one.tool: one.peak_bytes for one in results.other_peaks}
-        xprof, pjrt = truth["xprof"]["peak_heap_bytes"], others.get(PJRT, peak.total_bytes)
-        assert (name, others.get(XPROF, peak.total_bytes)) == (name, xprof)
-        assert peak.total_bytes >= xprof
-        assert (XPROF in others) <= archive.name.startswith("tpu7x")
+        xprof = truth["xprof"]["peak_heap_bytes"]
+        has_scratch = archive.name.startswith("tpu7x")  # of SparseCores, which XProf leaves out
+        assert (name, peak.total_bytes) >= (name, xprof)
+        assert (name, peak.total_bytes) == (name, xprof) or has_scratch
         assert (name, results.statement.total_bytes) == (name, truth["xprof"]["total_bytes"])
-        assert pjrt in (None, truth["memory_analysis"]["peak_memory_in_bytes"])
         compared += 1
     assert compared >= 5

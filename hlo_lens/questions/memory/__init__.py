@@ -29,12 +29,9 @@ def memory(program: Program, *, module: str | None = None) -> MemoryResults:
         MissingDumpError: If nothing is known of it: no buffer assignment, and no schedule.
         DumpMismatchError: If texts of the module contradict one another.
     """
-    from dataclasses import replace
-
     from hlo_lens.program.pages import one_module
     from hlo_lens.program.summary import no_hlo_text
     from hlo_lens.questions.memory.results import memory_results, not_known_text
-    from hlo_lens.questions.memory.timeline import timeline_image, timelines
     from hlo_lens.text.errors import MissingDumpError
 
     dump = one_module(program, module)
@@ -42,8 +39,4 @@ def memory(program: Program, *, module: str | None = None) -> MemoryResults:
     if results is None:
         reason = not_known_text(dump) if dump.has_hlo else no_hlo_text(dump)
         raise MissingDumpError(f"{dump.title}: memory is not known: {reason}")
-
-    def chart() -> str:
-        return "".join(map(timeline_image, timelines([dump], 0)))
-
-    return replace(results, make_chart=chart)
+    return results

@@ -37,16 +37,12 @@ class Occupant(NamedTuple):
     key: int
 
 
-_BY_BYTES = itemgetter(1, 2, 3)
-"""Offset, size and start of an occupant."""
-
-
 def occupied_bytes(occupants: Iterable[Occupant], length: int) -> list[int]:
     """Return the occupied bytes at each instant from 0 to ``length - 1``."""
     change = [0] * length
     for group in by_allocation(occupants, length):
         joined: list[Occupant] = []  # values of the same bytes, one after the other, are as one
-        for one in sorted(group, key=_BY_BYTES):
+        for one in sorted(group, key=itemgetter(1, 2, 3)):
             last = joined[-1] if joined else None
             if last is not None and last[1:3] == one[1:3] and one.start <= last.end + 1:
                 joined[-1] = last._replace(end=max(last.end, one.end))
@@ -168,21 +164,11 @@ DEFAULT_SPACE = 0
 _GPU_TEMP = 2
 """Color of temporaries of their own on GPU (``xla_gpu_temp_buffer_use_separate_color``)."""
 
-_NOT_HELD = frozenset({"temp", "thread-local"})
-
 
 class LaidValue(NamedTuple):
-    """A value in an allocation.
+    """A value in an allocation, with its live range; None where that is not known.
 
-    Attributes:
-        name: Instruction and index, ``add.2{}``.
-        instruction_name: The instruction that defines it.
-        allocation: Index of the allocation.
-        offset: First byte in it.
-        size: Bytes, padding of tiles included.
-        start: First instant at which it lives; None if unknown.
-        end: Last instant at which it lives.
-        shape_text: Its shape with layout.
+    `name` is instruction and index, ``add.2{}``; `size` includes the padding of tiles.
     """
 
     name: str
@@ -209,14 +195,8 @@ class LaidValue(NamedTuple):
 class LaidAllocation:
     """A contiguous block of memory.
 
-    Attributes:
-        index: Its number.
-        size: Bytes.
-        color: Memory space.
-        category: Purpose: ``argument`` (also donated ones), ``output``, ``temp``, ``constant``,
-            ``thread-local`` or ``other``.
-        is_output: Whether it may be (part of) the result.
-        parameter_number: Number of the entry parameter that it holds, or None.
+    `category` is its purpose: ``argument`` (also donated ones), ``output``, ``temp``, ``constant``,
+    ``thread-local`` or ``other``; `is_output`, whether it may be (part of) the result.
     """
 
     index: int
@@ -236,7 +216,7 @@ class LaidAllocation:
 
         Thread-local scalars are on no heap and not held either.
         """
-        return self.category not in _NOT_HELD
+        return self.category not in ("temp", "thread-local")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,24 +225,18 @@ class MemoryLayout:
 
     Attributes:
         source: ``buffer-assignment`` or ``estimate``.
-        allocations: By index.
-        values: In the order of the text.
         schedule: Names of the instructions in execution order, flattened; None if unknown.
-        printed_peak: Instant and bytes that XLA prints as peak; None if not printed.
         printed_total: Sum of all allocations that XLA prints; None if not printed.
         unassigned: Number of values in other texts of the module that are in no allocation.
         misfits: Number of allocations and values of wrong sizes (`_misfits`).
-        is_complete: False if allocations or values are known to be missing.
         are_ranges_complete: False if live ranges are known to be missing; peaks are then lower
             bounds.
-        notes: Limits of the numbers, as text.
     """
 
     source: str
     allocations: tuple[LaidAllocation, ...]
     values: tuple[LaidValue, ...] = field(repr=False)
     schedule: Sequence[str] | None = field(default=None, repr=False)
-    printed_peak: tuple[int, int] | None = None
     printed_total: int | None = None
     unassigned: int = 0
     misfits: int = 0
@@ -290,16 +264,11 @@ class MemoryLayout:
     def held_bytes(self, color: int) -> int:
         return sum(allocation.size for allocation in self.held(color))
 
-    def occupants(self, color: int, *, is_temp: bool | None = None) -> list[Occupant]:
+    def occupants(self, color: int, *, is_temp: bool = False) -> list[Occupant]:
         """Return the values of a memory space with their live ranges.
 
-        Thread-local scalars and temporary tables of tuples are on no heap and omitted. Values of
-        unknown range are omitted too, except those of arguments, outputs and constants, which live
-        throughout.
-
-        Args:
-            color: Memory space.
-            is_temp: True for temporaries only; None for all values.
+        Thread-local scalars and temporary tables of tuples are on no heap and omitted. Temporaries
+        of unknown range are omitted too; other values of unknown range live throughout.
         """
         last = (self.length or 1) - 1
         found: list[Occupant] = []
@@ -308,7 +277,7 @@ class MemoryLayout:
             for one in self.allocations
             if one.color == color
             and one.category != "thread-local"
-            and is_temp in (None, one.category == "temp")
+            and (one.category == "temp" or not is_temp)
         }
         for key, value in enumerate(self.values):
             of_temp = chosen.get(value.allocation)
@@ -351,7 +320,7 @@ class MemoryLayout:
     @property
     def unplaced(self) -> int:
         """Number of temporary values of unknown live range; they count at no instant."""
-        return self._without_range({"temp"})
+        return sum(1 for _ in self._rangeless("temp"))
 
     @property
     def unplaced_held(self) -> int:
@@ -360,18 +329,12 @@ class MemoryLayout:
         XLA prints those of all but thread-local scalars, and of constants in the schedule.
         """
         scheduled = set(self.schedule or ())
-        return self._without_range({"argument", "output", "other"}) + sum(
-            value.instruction_name in scheduled for value in self._rangeless({"constant"})
-        )
+        constants = (v.instruction_name in scheduled for v in self._rangeless("constant"))
+        return sum(1 for _ in self._rangeless("argument", "output", "other")) + sum(constants)
 
-    def _without_range(self, categories: set[str]) -> int:
-        return sum(1 for _ in self._rangeless(categories))
-
-    def _rangeless(self, categories: set[str]) -> Iterator[LaidValue]:
+    def _rangeless(self, *categories: str) -> Iterator[LaidValue]:
         chosen = {a.index for a in self.allocations if a.category in categories}
-        for value in self.values:
-            if value.start is None and value.allocation in chosen:
-                yield value
+        return (v for v in self.values if v.start is None and v.allocation in chosen)
 
 
 def layout_of_dump(
@@ -381,14 +344,11 @@ def layout_of_dump(
 ) -> MemoryLayout:
     """Return the layout that a BufferAssignment prints, with live ranges if given.
 
-    Args:
-        assignment: The text.
-        live_range: Live ranges of the same compile, printed or computed.
-        used: Its used values, which may show that the text is complete.
+    Used values may show that the text is complete.
     """
     from hlo_lens.buffers.live_range import HloLiveRange
 
-    schedule, ranges, peak = _instants(live_range)
+    schedule, ranges = _instants(live_range)
     allocations: list[LaidAllocation] = []
     values: list[LaidValue] = []
     for allocation in assignment.allocations:
@@ -408,9 +368,8 @@ def layout_of_dump(
             name = instruction + (place or "{}")
             start, end = ranges.get(name, (None, None))
             values.append(LaidValue(name, instruction, index, offset, size, start, end, shape))
-    lost = 0
-    if isinstance(live_range, HloLiveRange):
-        lost = len(ranges.keys() - {value.name for value in values})
+    is_printed = isinstance(live_range, HloLiveRange)
+    lost = len(ranges.keys() - {value.name for value in values}) if is_printed else 0
     is_complete = assignment.is_complete_with(used)
     is_reserved = is_complete and assignment.ends_without_values
     misfits = _misfits(allocations[:-1] if is_reserved else allocations, values)
@@ -419,7 +378,6 @@ def layout_of_dump(
         allocations=tuple(allocations),
         values=tuple(values),
         schedule=schedule if values else None,
-        printed_peak=peak,
         printed_total=assignment.total_bytes,
         unassigned=lost,
         misfits=misfits,
@@ -435,23 +393,18 @@ def layout_of_dump(
 
 def _instants(
     live_range: HloLiveRange | LiveRanges | None,
-) -> tuple[Sequence[str] | None, Mapping[str, tuple[int, int]], tuple[int, int] | None]:
-    """Return the schedule, the range of each value, and instant and bytes of the printed peak."""
+) -> tuple[Sequence[str] | None, Mapping[str, tuple[int, int]]]:
+    """Return the schedule, and the range of each value."""
     from hlo_lens.buffers.live_range import LiveRanges
 
     if isinstance(live_range, LiveRanges):
-        return tuple(live_range.schedule), live_range.ranges, None
+        return tuple(live_range.schedule), live_range.ranges
     if live_range is None or not live_range.is_available:
-        return None, {}, None
+        return None, {}
     schedule = tuple(live_range.flattened_instruction_sequence)
     last = max(len(schedule), live_range.schedule_end_time or 0)
-    ranges = {
-        r.name: (r.start, r.end)
-        for r in live_range.buffer_live_ranges
-        if 0 <= r.start <= r.end <= last
-    }
-    instant, size = live_range.peak_moment, live_range.peak_bytes
-    return schedule, ranges, None if instant is None or size is None else (instant, size)
+    ranges = live_range.buffer_live_ranges
+    return schedule, {r.name: (r.start, r.end) for r in ranges if 0 <= r.start <= r.end <= last}
 
 
 def with_gpu_temporaries(layout: MemoryLayout, backend: str | None) -> MemoryLayout:
@@ -460,7 +413,7 @@ def with_gpu_temporaries(layout: MemoryLayout, backend: str | None) -> MemoryLay
     ``--xla_gpu_temp_buffer_use_separate_color`` gives them a color of their own, which is the same
     memory of the device (`_GPU_TEMP`).
     """
-    if backend != "gpu" or all(one.color != _GPU_TEMP for one in layout.allocations):
+    if backend != "gpu":
         return layout
     allocations = (
         replace(one, color=DEFAULT_SPACE) if one.color == _GPU_TEMP else one
@@ -474,46 +427,30 @@ def _misfits(allocations: Sequence[LaidAllocation], values: Sequence[LaidValue])
 
     Both show a lost line or a damaged number. XLA numbers allocations from 0 and makes each as
     large as its values need: it ends with the last byte of one. Values of one shape in one memory
-    space have one size, but for those that share a buffer with a larger shape (`_unshared`). 0
-    for a text without values.
+    space have one size. Only those of one buffer, such as a donated argument and the result in its
+    place, have that of the largest (HloBufferSize in buffer_assignment.cc): another value of that
+    size begins where they do. 0 for a text without values.
     """
     if not values:
         return 0
     ends = {allocation.index: 0 for allocation in allocations}
     colors = {allocation.index: allocation.color for allocation in allocations}
-    least: dict[tuple[str, int], int] = {}
-    differ = False
+    sizes: dict[tuple[str, int], set[int]] = defaultdict(set)
     for value in values:
         ends[value.allocation] = max(ends[value.allocation], value.offset + value.size)
-        key = value.shape_text, colors[value.allocation]
-        known = least.setdefault(key, value.size)
-        if value.size != known:
-            least[key] = min(value.size, known)
-            differ = True
+        sizes[value.shape_text, colors[value.allocation]].add(value.size)
     found = sum(ends[allocation.index] != allocation.size for allocation in allocations)
-    if differ:
-        found += _unshared(values, colors, least)
+    if any(len(different) > 1 for different in sizes.values()):
+        usual: set[tuple[int, int, int]] = set()
+        odd: list[tuple[int, int, int]] = []
+        for value in values:
+            place = value.allocation, value.offset, value.size
+            if value.size == min(sizes[value.shape_text, colors[value.allocation]]):
+                usual.add(place)
+            else:
+                odd.append(place)
+        found += sum(place not in usual for place in odd)
     return found + abs(max(ends, default=-1) + 1 - len(allocations))
-
-
-def _unshared(
-    values: Sequence[LaidValue], colors: Mapping[int, int], least: Mapping[tuple[str, int], int]
-) -> int:
-    """Return the number of values that are larger than others of their shape, without reason.
-
-    Values of one buffer, such as a donated argument and the result in its place, have the size of
-    the largest (HloBufferSize in buffer_assignment.cc): another value of that size begins where
-    they do.
-    """
-    usual: set[tuple[int, int, int]] = set()
-    odd: list[tuple[int, int, int]] = []
-    for value in values:
-        place = value.allocation, value.offset, value.size
-        if value.size == least[value.shape_text, colors[value.allocation]]:
-            usual.add(place)
-        else:
-            odd.append(place)
-    return sum(place not in usual for place in odd)
 
 
 def _category(allocation: BufferAllocation) -> str:

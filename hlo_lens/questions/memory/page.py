@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.memory.layout import MemoryLayout
     from hlo_lens.questions.memory.peak import MemoryBy, PeakMemory
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.memory.timeline import MemoryTimeline, Timeline
@@ -62,14 +61,8 @@ if TYPE_CHECKING:
 def memory_facts(
     results: MemoryResults, instant: PeakMemory | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the lines on the memory of a module and on the bytes in use at an instant.
-
-    Args:
-        results: The memory of the module.
-        instant: An instant or memory space other than the peak of the default one.
-    """
-    statement = results.statement
-    layout = results.layout
+    """Yield the lines on the memory of a module and on the bytes in use at an instant."""
+    statement, layout = results.statement, results.layout
     word = "" if layout.is_complete else "of a text that is not complete: "
 
     def text(figure: str, size_bytes: int) -> str:
@@ -141,7 +134,14 @@ def memory_warnings(results: MemoryResults) -> Iterator[str]:
     if statement.unknown_values:
         values = plural(statement.unknown_values, "value")
         yield f"{values} of instructions that the HLO text does not have"
-    yield from _range_notes(layout)
+    if not layout.are_ranges_complete:
+        yield "the live ranges are not complete: the peak is at least what is found"
+    if layout.schedule is None:
+        return
+    if layout.unplaced_held and not layout.are_ranges_complete:
+        yield f"{plural(layout.unplaced_held, 'held value')} without a live range"
+    if layout.unplaced:
+        yield f"{plural(layout.unplaced, 'temporary value')} without a live range, in no instant"
 
 
 def missing_texts(results: MemoryResults) -> Iterator[str]:
@@ -151,7 +151,7 @@ def missing_texts(results: MemoryResults) -> Iterator[str]:
 
 
 def memory_notes(results: MemoryResults) -> Iterator[str]:
-    """Yield the limits of the numbers, the missing dumps, and the figures of other tools."""
+    """Yield the limits of the numbers, and the missing dumps."""
     statement = results.statement
     yield from statement.notes
     yield from memory_warnings(results)
@@ -160,21 +160,6 @@ def memory_notes(results: MemoryResults) -> Iterator[str]:
         zeros = "memory_analysis() is all zeros here, so nothing was compared"
         yield "equal to memory_analysis()" if is_told else zeros
     yield from missing_texts(results)
-    texts = []
-    for peak in results.other_peaks:
-        size = "not known" if peak.peak_bytes is None else format_bytes(peak.peak_bytes)
-        texts.append(f"{peak.tool} {size} ({peak.definition})")
-    if texts:
-        yield f"peaks of other tools: {'; '.join(texts)}"
-
-
-def _range_notes(layout: MemoryLayout) -> Iterator[str]:
-    if not layout.are_ranges_complete:
-        yield "the live ranges are not complete: the peak is at least what is found"
-    if layout.schedule is not None and layout.unplaced_held and not layout.are_ranges_complete:
-        yield f"{plural(layout.unplaced_held, 'held value')} without a live range"
-    if layout.schedule is not None and layout.unplaced:
-        yield f"{plural(layout.unplaced, 'temporary value')} without a live range, in no instant"
 
 
 def pages(
@@ -186,15 +171,7 @@ def pages(
     timeline: bool = False,
     plot: str | None = None,
 ) -> Iterator[ModulePage]:
-    """Yield the page on the memory of each module.
-
-    Args:
-        modules: The modules.
-        by: Kind of groups; None for the values themselves.
-        at: Instant: ``peak``, a number or an instruction.
-        color: Memory space.
-        timeline: Whether to show the bytes held and in use over the schedule.
-        plot: File to draw the timelines to; None for none.
+    """Yield the page on the memory of each module: its values at an instant, or groups of them.
 
     Raises:
         DumpMismatchError: If texts of one module contradict one another.
@@ -248,11 +225,8 @@ def _page_of_texts(module: ModuleDump) -> ModulePage:
             "there is no buffer assignment with this text, and the module is not scheduled, so "
             f"that nothing can be estimated; XLA writes both with {TEXT_FLAGS}"
         )
-    missing = Section(
-        title=module.title,
-        facts=tuple(cut_facts(module)),
-        notes=(f"memory not known: {reason}",),
-    )
+    notes = (f"memory not known: {reason}",)
+    missing = Section(title=module.title, facts=tuple(cut_facts(module)), notes=notes)
     head = {**module_head(module), "name": module.title, "memory": None}
     return ModulePage(
         sections=tuple(memory_text_sections(module)) or (missing,),
@@ -291,8 +265,7 @@ def memory_object(results: MemoryResults | None) -> Mapping[str, object] | None:
     if results is None:
         return None
     peak = None if results.peak is None else _peak_object(results.peak)
-    others = [one._asdict() for one in results.other_peaks]
-    return {**facts_object(results.statement), "peak": peak, "other_peaks": others}
+    return {**facts_object(results.statement), "peak": peak}
 
 
 def _peak_object(peak: PeakMemory) -> Mapping[str, object]:
@@ -445,15 +418,19 @@ def _instant_text(peak: PeakMemory) -> str:
 
 
 def _chart(timeline: MemoryTimeline, space: str) -> Table:
+    """Return the timeline as bars, each the largest of a range of instants."""
     instants = timeline.instants
     step = max(1, -(-len(instants) // _BARS))
-    most = max(one.held_bytes for one in instants) or 1
-    rows: list[Row] = []
-    for start in range(0, len(instants), step):
-        best = max(instants[start : start + step], key=lambda one: one.held_bytes)
-        bar = "█" * round(best.held_bytes * _BAR_WIDTH / most)
-        name = best.instruction or "[end]"
-        rows.append((best.position, best.held_bytes, bar, best.occupied_bytes, name))
+    ranges = (instants[start : start + step] for start in range(0, len(instants), step))
+    highest = [max(part, key=lambda one: one.held_bytes) for part in ranges]
+    most = max(one.held_bytes for one in highest) or 1
+    rows: list[Row] = [
+        (
+            *(one.position, one.held_bytes, "█" * round(one.held_bytes * _BAR_WIDTH / most)),
+            *(one.occupied_bytes, one.instruction or "[end]"),
+        )
+        for one in highest
+    ]
     position, instruction, held, used = timeline.COLUMNS
     title = f"Bytes of {space} held over the schedule, {plural(step, 'instant')} a line"
     columns = (position, held, Column("bar", Unit.NONE, "bytes held"), used, instruction)

@@ -48,12 +48,7 @@ _STEPS = 64
 
 
 def values_of(module: HloModule | None, names: Iterable[str]) -> dict[str, Value]:
-    """Return values by the name that dumps print, those whose instruction the module has.
-
-    Args:
-        module: The HLO text; None for none, which gives no values.
-        names: Instruction name and shape index: ``fusion.3{1}``.
-    """
+    """Return values by the name that dumps print (``fusion.3{1}``), those that the module has."""
     if module is None:
         return {}
     parts = [(one, *one.partition("{")[::2]) for one in names]
@@ -82,29 +77,16 @@ def rows_of_names(module: HloModule, names: set[str]) -> dict[str, int]:
 def loop_path(instruction: HloInstruction) -> tuple[str, ...]:
     """Return the names of the loops around an instruction, outermost first."""
     path: list[str] = []
-    loop = _loop_around(instruction)
-    while loop is not None and len(path) < _STEPS:
-        path.append(loop.name)
-        loop = _loop_around(loop)
+    inner: HloInstruction | None = instruction
+    while inner is not None and len(path) < _STEPS:
+        callers = reversed(inner.computation.callers)
+        inner = next((caller for caller in callers if caller.opcode == "while"), None)
+        path += [] if inner is None else [inner.name]
     return tuple(reversed(path))
 
 
-def _loop_around(instruction: HloInstruction) -> HloInstruction | None:
-    """Return the loop whose body or condition has an instruction; of several the last."""
-    callers = instruction.computation.callers
-    return next((caller for caller in reversed(callers) if caller.opcode == "while"), None)
-
-
 class DescribedValue(NamedTuple):
-    """Opcode of the instruction that made a value, and its origin; None where not known.
-
-    Attributes:
-        opcode: Opcode of the instruction.
-        source: Source line, with the mark of inferred ones.
-        op_name: Operation path, or name of the argument.
-        argument: Argument that it is, or is computed from alone.
-        stack: Call stack, innermost first.
-    """
+    """Opcode of the instruction that made a value, and its `Origin` as texts."""
 
     opcode: str | None = None
     source: str | None = None
@@ -115,30 +97,20 @@ class DescribedValue(NamedTuple):
 
 def described_values(module: ModuleDump, names: Sequence[str]) -> list[DescribedValue]:
     """Return opcode and origin of values, in the order of their names."""
-    if module.hlo is None:
-        return [DescribedValue()] * len(names)
-    found_origins = origins(module)
     known = values_of(module.hlo, names)
-    stacks: dict[Stack, str | None] = {}
+    stacks: dict[Stack, str | None] = {(): None}
     found = []
     for name in names:
-        value = known.get(name)
-        if value is None:
+        if name not in known:
             found.append(DescribedValue())
             continue
-        origin = found_origins.of_value(value)
-        frames = found_origins.stack(origin)
+        places, value = origins(module), known[name]
+        origin = places.of_value(value)
+        frames = places.stack(origin)
         if frames not in stacks:
             stacks[frames] = " < ".join(stack_texts(frames)) or None
-        found.append(
-            DescribedValue(
-                opcode=found_origins.opcode(found_origins.maker(value)),
-                source=origin.marked_source,
-                op_name=origin.op_name,
-                argument=origin.argument,
-                stack=stacks[frames],
-            )
-        )
+        texts = origin.marked_source, origin.op_name, origin.argument
+        found.append(DescribedValue(places.opcode(places.maker(value)), *texts, stacks[frames]))
     return found
 
 
@@ -146,12 +118,9 @@ SHARED = "[bytes counted twice]"
 
 
 class LiveValue(NamedTuple):
-    """A temporary value alive, or a held allocation with the name of its value.
-
-    A held allocation lives from start to end.
+    """A temporary value alive, or an allocation held from start to end, named by its value.
 
     Attributes:
-        parameter_number: Entry parameter whose memory it is, or None.
         owned_bytes: Its bytes that no later value of the same instant holds; these sum to the
             bytes held.
     """
@@ -204,15 +173,11 @@ class PeakMemory(Records[PeakRow]):
 
     Attributes:
         source: ``buffer-assignment`` or ``estimate``.
-        color: Memory space.
         position: The instant; None for the peak of a program without temporaries, which holds the
             same memory at all instants.
         instruction: The instruction that runs then; None after the last one.
         total_bytes: Bytes held: whole allocations, and the union of the temporaries.
-        temp_bytes: The union of the temporaries.
-        live: Held allocations and temporary values.
         is_peak: Whether it is the peak, or another instant that was asked for.
-        module: HLO text that has the instructions; None without one.
     """
 
     KIND: ClassVar[str] = "peak-memory"
@@ -253,12 +218,8 @@ class PeakMemory(Records[PeakRow]):
         known, origins = self._values.get(value.value), self._origins
         return NO_ORIGIN if known is None or origins is None else origins.of_value(known)
 
-    def library_source(self, value: LiveValue) -> str | None:
-        """Return the innermost frame of the origin of a value, if it is in a library."""
-        stack, source = self.stack_of(value), self.origin_of(value).source
-        return str(stack[0]) if stack and str(stack[0]) != source else None
-
     def stack_of(self, value: LiveValue) -> Stack:
+        """Return the call stack of the origin of a value, innermost first."""
         return () if self._origins is None else self._origins.stack(self.origin_of(value))
 
     @property
@@ -269,6 +230,7 @@ class PeakMemory(Records[PeakRow]):
     def _row(self, place: int) -> PeakRow:
         value = self.live[place]
         maker, origin = self.makers.get(value.value), self.origin_of(value)
+        frames = self.stack_of(value)
         return PeakRow(
             value=value.value,
             size_bytes=value.size_bytes,
@@ -283,11 +245,12 @@ class PeakMemory(Records[PeakRow]):
             allocation=value.allocation,
             origin_basis=origin.basis,
             argument=origin.argument,
-            library_source=self.library_source(value),
+            library_source=str(frames[0]) if frames and str(frames[0]) != origin.source else None,
         )
 
     @property
     def shared_bytes(self) -> int:
+        """Bytes that the rows count more than once: sum of sizes minus their union."""
         return sum(value.size_bytes for value in self.live) - self.total_bytes
 
     def residual_rows(self) -> tuple[Row, ...]:
@@ -308,14 +271,7 @@ def peak_memory(
 ) -> PeakMemory | None:
     """Return the memory held at the peak of a memory space, or at another instant.
 
-    Args:
-        layout: Allocations and values with their live ranges.
-        color: Memory space.
-        at: Instant; None for the peak.
-        module: HLO text, for opcode, operation path and source line of each value.
-
-    Returns:
-        None where no live ranges are known.
+    None where no live ranges are known. Origins of values are those of `module`.
     """
     series = layout.temporary_series(color)
     if layout.schedule is None or not series:
@@ -379,16 +335,11 @@ def _named(allocation: LaidAllocation, values: list[LaidValue]) -> LaidValue | N
 
 
 def _temporaries(layout: MemoryLayout, color: int, position: int) -> list[LiveValue]:
+    """Return the temporary values alive at an instant; bytes belong to the youngest."""
     occupants = [o for o in layout.occupants(color, is_temp=True) if o.start <= position <= o.end]
-    occupants.sort(key=lambda o: (-o.start, o.key))  # bytes belong to the youngest value
-    places: dict[int, list[int]] = {}
-    for number, occupant in enumerate(occupants):
-        places.setdefault(occupant.allocation, []).append(number)
-    owned = [0] * len(occupants)
-    for numbers in places.values():
-        parts = owned_bytes([(occupants[n].offset, occupants[n].size) for n in numbers])
-        for number, part in zip(numbers, parts, strict=True):
-            owned[number] = part
+    occupants.sort(key=lambda o: (-o.start, o.key))
+    # allocations one after the other, far apart
+    owned = owned_bytes([((o.allocation << 64) + o.offset, o.size) for o in occupants])
     values = [layout.values[occupant.key] for occupant in occupants]
     return [
         LiveValue(
@@ -433,13 +384,7 @@ class MemoryGroup(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryBy(Records[MemoryGroup]):
-    """Bytes of groups, largest first.
-
-    Attributes:
-        groups: The groups, bracketed ones too.
-        by: Kind of the groups.
-        total_bytes: Occupied bytes, the sum over all groups.
-    """
+    """Bytes of groups, largest first, bracketed ones too; they sum to the total."""
 
     KIND: ClassVar[str] = "memory-by"
     groups: tuple[MemoryGroup, ...]
@@ -470,11 +415,8 @@ def memory_by(
 ) -> MemoryBy:
     """Return the bytes of an instant in groups.
 
-    Args:
-        peak: The values alive at the instant.
-        by: ``buffer``, ``opcode``, ``op``, ``source``, ``stack``, ``param``, ``category`` or
-            ``role``.
-        role_of: Returns the role of a value, for groups by role.
+    Groups are by ``buffer``, ``opcode``, ``op``, ``source``, ``stack``, ``param``, ``category`` or
+    ``role``, which `role_of` returns.
     """
     is_by_origin = by in ("op", "source", "stack")
     members: dict[str, list[LiveValue]] = defaultdict(list)
@@ -558,33 +500,32 @@ class _Branch:
     values: int = 0
     children: dict[str, _Branch] = field(default_factory=dict)
 
-    @property
-    def ordered(self) -> list[_Branch]:
-        return sorted(self.children.values(), key=lambda one: (-one.size_bytes, one.name))[::-1]
-
 
 def memory_tree(by_op: MemoryBy) -> MemoryTree:
     """Return the tree of groups that are operation paths (``memory_by(..., "op")``)."""
     root = _Branch("")
     for group in by_op.groups:
         label = group.group
-        scopes = (label,) if label.startswith("[") else filter(None, _PATH.split(label))
-        branch = root
-        for scope in ("", *scopes):
-            branch = branch.children.setdefault(scope, _Branch(scope)) if scope else root
+        scopes = [label] if label.startswith("[") else filter(None, _PATH.split(label))
+        path = [root]
+        for scope in scopes:
+            path.append(path[-1].children.setdefault(scope, _Branch(scope)))
+        for branch in path:
             branch.size_bytes += group.size_bytes
             branch.values += group.values
     found = []
-    stack = [(branch, 0) for branch in root.ordered]
+    stack = [(root, -1)]
     while stack:
         branch, depth = stack.pop()
         name, last = branch.name, branch
-        while len(last.children) == 1:
+        while depth >= 0 and len(last.children) == 1:
             (only,) = last.children.values()
             if only.size_bytes != last.size_bytes:
                 break
             name, last = f"{name}/{only.name}", only
-        share = branch.size_bytes / root.size_bytes if root.size_bytes else None
-        found.append(Scope(name, branch.size_bytes, share, branch.values, depth))
-        stack.extend((child, depth + 1) for child in last.ordered)
+        if depth >= 0:
+            share = branch.size_bytes / root.size_bytes if root.size_bytes else None
+            found.append(Scope(name, branch.size_bytes, share, branch.values, depth))
+        inner = sorted(last.children.values(), key=lambda one: (-one.size_bytes, one.name))
+        stack += [(child, depth + 1) for child in reversed(inner)]
     return MemoryTree(scopes=tuple(found))

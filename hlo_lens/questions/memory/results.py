@@ -1,12 +1,11 @@
-"""Memory of a module, from its dumps or estimated from its HLO text, and peaks of other tools."""
+"""Memory of a module, from its dumps or estimated from its HLO text."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.columns import OPCODE, OPCODE_END
 from hlo_lens.hlo.query import names_printed_as, rows_named, unknown_names
@@ -16,19 +15,16 @@ from hlo_lens.questions.memory.layout import (
     DEFAULT_SPACE,
     MemoryLayout,
     layout_of_dump,
-    occupied_bytes,
     with_gpu_temporaries,
 )
 from hlo_lens.questions.memory.peak import (
     MemoryBy,
     PeakMemory,
-    instructions_by_name,
     memory_by,
     peak_memory,
     peaks_of,
 )
 from hlo_lens.questions.memory.statement import (
-    SAME_DEVICE,
     FigureMismatch,
     MemoryStatement,
     is_integer_scalar,
@@ -42,11 +38,10 @@ from hlo_lens.text.names import did_you_mean, shell_word
 from hlo_lens.text.units import listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pandas as pd
 
-    from hlo_lens.buffers.memory_usage import MemoryUsageReport
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
 
@@ -66,15 +61,9 @@ _BELONGS = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryResults:
-    """Memory results of one module.
+    """Memory of one module: sums per memory space, and the peak of the default one.
 
-    Attributes:
-        layout: Allocations and values.
-        statement: Sums per memory space.
-        peak: Memory held at the peak of the default space; None without live ranges.
-        backend: ``cpu``, ``gpu``, ``tpu`` or None.
-        module: The HLO text, or None.
-        make_chart: Makes a picture for notebooks; None for none.
+    `peak` is None without live ranges; `backend` is ``cpu``, ``gpu``, ``tpu`` or None.
     """
 
     layout: MemoryLayout
@@ -82,12 +71,6 @@ class MemoryResults:
     peak: PeakMemory | None
     backend: str | None
     module: HloModule | None = field(default=None, repr=False)
-    make_chart: Callable[[], str] | None = field(default=None, repr=False, compare=False)
-
-    @cached_property
-    def other_peaks(self) -> tuple[OtherPeak, ...]:
-        stated = self.statement.memory_analysis or {}
-        return other_peaks(self.layout, backend=self.backend, module=self.module, stated=stated)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the memory held at the peak as a pandas frame; no rows if unknown."""
@@ -102,14 +85,13 @@ class MemoryResults:
         peak = None if self.peak is None else self.peak.to_dict()
         return {"statement": self.statement.to_dict(), "peak": peak}
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str:  # notebooks' name
         from html import escape
 
         results = (self.statement, *(() if self.peak is None else (self.peak,)))
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.statement.notes)
-        tables = "".join(result._repr_html_() for result in results)  # notebooks' name
-        chart = "" if self.make_chart is None else self.make_chart()
-        return f"{chart}{tables}<ul>{notes}</ul>" if notes else f"{chart}{tables}"
+        tables = "".join(result._repr_html_() for result in results)
+        return f"{tables}<ul>{notes}</ul>" if notes else tables
 
 
 @fact
@@ -184,12 +166,12 @@ def peak_by_source(module: ModuleDump) -> MemoryBy | None:
 
 def _results(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
     assignment, module = dump.buffer_assignment, dump.hlo
+    is_limited = module is None or exceeds_limit(dump, module)
     if assignment is None or not len(assignment.allocations):
-        is_limited = module is None or exceeds_limit(dump, module)
         return None if is_limited else _estimated(dump, backend)
     given, computed = dump.live_range, None
     has_ranges = given is not None and given.is_available
-    if not has_ranges and module is not None and not exceeds_limit(dump, module):
+    if not has_ranges and not is_limited:
         from hlo_lens.questions.memory.estimate import live_ranges
 
         computed = live_ranges(instruction_table(dump), backend=backend)
@@ -199,12 +181,10 @@ def _results(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
         lost = _lost(layout, module, () if has_ranges else instruction_table(dump).producers)
         if lost:
             layout = replace(layout, unassigned=layout.unassigned + lost, is_complete=False)
-    _check_total(layout, dump)
-    report = dump.memory_usage_report
-    if report is not None and layout.is_complete:
-        _check_report(layout, report, dump)
-    layout = with_gpu_temporaries(layout, backend)
-    unknown = 0 if module is None else _unknown_values(layout, module)
+    layout = with_gpu_temporaries(_checked_sums(layout, dump), backend)
+    names = {value.instruction_name for value in layout.values}
+    missing_names = set() if module is None else unknown_names(module, names)
+    unknown = sum(value.instruction_name in missing_names for value in layout.values)
     _check_one_compile(layout, dump, unknown)
     peaks = peaks_of(layout, module or dump.instructions)
     version = _CHANGE_LIST.search(dump.parts.get("buffer-assignment", ""))
@@ -230,19 +210,19 @@ def _estimated(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
     """Return the estimate from HLO text; None without a schedule."""
     from hlo_lens.questions.memory.estimate import memory_estimate
 
-    target = dump.setting("target_arguments.txt")
     table = instruction_table(dump)
+    target = dump.setting("target_arguments.txt")
     estimate = memory_estimate(table, backend=backend, target=target)
     if estimate is None:
         return None
     layout, module = estimate.layout, table.module
     peaks = peaks_of(layout, module)
     gaps = plural(len(module.gaps), "place")
-    lost = (f"{gaps} of the text could not be read: what is lost may use memory, too",)
+    lost = f"{gaps} of the text could not be read: what is lost may use memory, too"
     statement = replace(
         memory_statement(layout, peaks, backend=estimate.backend),
         temp_bytes=estimate.temp_bytes,
-        notes=(ESTIMATE, *(lost if module.gaps else ()), *layout.notes),
+        notes=(ESTIMATE, *(lost for _ in module.gaps[:1]), *layout.notes),
         missing=_missing(dump),
     )
     return MemoryResults(
@@ -260,8 +240,7 @@ _FIGURES = ("argument", "output", "alias", "temp")
 def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
     """Return the results with the figures of ``memory_analysis()``.
 
-    Its temporaries are taken where ours are a bound or an estimate that fits them; so is the size
-    of the generated code.
+    Its temporaries are taken where ours are a bound or an estimate that fits them.
     """
     stated = {} if dump.framework is None else dump.framework.memory
     statement = results.statement
@@ -294,10 +273,7 @@ def _checked(results: MemoryResults, dump: ModuleDump) -> MemoryResults:
 def _check_one_compile(layout: MemoryLayout, dump: ModuleDump, unknown: int) -> None:
     """Raise `DumpMismatchError` for texts of several compiles.
 
-    Args:
-        layout: The layout.
-        dump: The texts that it was read from.
-        unknown: Values of instructions that the module does not have.
+    `unknown` values are of instructions that the HLO text does not have.
     """
     module = dump.hlo
     is_whole = module is not None and not module.is_truncated
@@ -315,31 +291,39 @@ def _check_one_compile(layout: MemoryLayout, dump: ModuleDump, unknown: int) -> 
         )
 
 
-def _check_total(layout: MemoryLayout, dump: ModuleDump) -> None:
-    values = dump.buffer_values
+def _checked_sums(layout: MemoryLayout, dump: ModuleDump) -> MemoryLayout:
+    """Return a layout whose sizes sum to the printed totals, if it is complete.
+
+    Raises:
+        DumpMismatchError: If they do not.
+    """
+    values, report = dump.buffer_values, dump.memory_usage_report
     printed = layout.printed_total
     if printed is None and values is not None:
         printed = values.total_bytes
-    total = sum(allocation.size for allocation in layout.allocations)
-    if printed is not None and layout.is_complete and printed != total:
-        raise DumpMismatchError(
-            f"{dump.parts.get('buffer-assignment', dump.name)}: the allocations sum to {total} "
-            f"bytes, but XLA printed a total of {printed}"
-        )
-
-
-def _check_report(layout: MemoryLayout, report: MemoryUsageReport, dump: ModuleDump) -> None:
-    printed_sums = report.bytes_by_color()
-    is_one = printed_sums is None  # until March 2026 all memory spaces were one
+    place = dump.parts.get("buffer-assignment", dump.name)
     sums: Counter[int] = Counter()
     for allocation in layout.allocations:
-        sums[DEFAULT_SPACE if is_one else allocation.color] += allocation.size
-    for color, printed in (printed_sums or {DEFAULT_SPACE: report.total_bytes}).items():
-        if sums[color] != printed:
+        sums[allocation.color] += allocation.size
+    total = sums.total()
+    if not layout.is_complete:
+        return layout
+    if printed is not None and printed != total:
+        raise DumpMismatchError(
+            f"{place}: the allocations sum to {total} bytes, but XLA printed a total of {printed}"
+        )
+    if report is None:
+        return layout
+    printed_sums = report.bytes_by_color()
+    if printed_sums is None:  # until March 2026 all memory spaces were one
+        printed_sums, sums = {DEFAULT_SPACE: report.total_bytes}, Counter({DEFAULT_SPACE: total})
+    for color, size in printed_sums.items():
+        if sums[color] != size:
             raise DumpMismatchError(
-                f"{dump.parts['memory-usage-report']}: {printed} bytes of colour {color}, but the "
-                f"allocations of {dump.parts['buffer-assignment']} sum to {sums[color]}"
+                f"{dump.parts['memory-usage-report']}: {size} bytes of colour {color}, but the "
+                f"allocations of {place} sum to {sums[color]}"
             )
+    return layout
 
 
 def _lost(layout: MemoryLayout, module: HloModule, producers: Iterable[int]) -> int:
@@ -353,12 +337,6 @@ def _lost(layout: MemoryLayout, module: HloModule, producers: Iterable[int]) -> 
     name, names = module.columns.name, {value.instruction_name for value in layout.values}
     lost = sum(name(row) not in names for row in producers)
     return lost + len(parameters - numbers) + (not has_result)
-
-
-def _unknown_values(layout: MemoryLayout, module: HloModule) -> int:
-    """Return the number of values of instructions that are not in the HLO text."""
-    unknown = unknown_names(module, {value.instruction_name for value in layout.values})
-    return sum(value.instruction_name in unknown for value in layout.values) if unknown else 0
 
 
 def _opcodes(
@@ -397,13 +375,7 @@ An estimate takes about 12 us per instruction: half a second for so many.
 
 
 def not_estimated_text(instructions: int, path: str, name: str) -> str:
-    """Return why the memory of a module was not estimated, and the command that does.
-
-    Args:
-        instructions: Number of its instructions.
-        path: File, folder or archive that it was read from; empty if unknown.
-        name: Its name, or address.
-    """
+    """Return why the memory of a module was not estimated, and the command that does."""
     command = f"hlo-lens memory {shell_word(path) if path else 'PATH'} --module {shell_word(name)}"
     return (
         f"not estimated: {instructions:,} instructions, more than {MOST_ESTIMATED:,}; "
@@ -429,85 +401,6 @@ def is_estimate_left_out(module: ModuleDump) -> bool:
     if module.buffers.assignment is not None or module.hlo is None:
         return False
     return module.hlo.is_scheduled and exceeds_limit(module, module.hlo)
-
-
-_CONTEXT = "{2,"
-"""Beginning of the shape index of the context of an asynchronous operation."""
-
-
-class OtherPeak(NamedTuple):
-    """Peak that another tool prints.
-
-    Attributes:
-        tool: Name of the tool and its figure.
-        peak_bytes: Its peak; None if it is not known.
-        definition: How it counts.
-    """
-
-    tool: str
-    peak_bytes: int | None
-    definition: str
-
-
-def other_peaks(
-    layout: MemoryLayout,
-    *,
-    backend: str | None,
-    module: HloModule | None,
-    stated: Mapping[str, int],
-) -> tuple[OtherPeak, ...]:
-    """Return the peaks of other tools that differ from ours.
-
-    Args:
-        layout: Allocations and values.
-        backend: ``cpu``, ``gpu``, ``tpu`` or None.
-        module: HLO text, or None.
-        stated: Figures of ``memory_analysis()``; may be empty.
-    """
-    series = layout.held_series()
-    if layout.source != "buffer-assignment" or not series:
-        return ()
-    found: list[OtherPeak] = []
-    if layout.printed_peak is not None:
-        position, size = layout.printed_peak
-        definition = f"at {position}; whole instructions, no padding, all spaces"
-        found.append(OtherPeak("XLA's live-range text", size, definition))
-    scratch = _scratch(layout, module)
-    if scratch:
-        occupants = layout.occupants(DEFAULT_SPACE, is_temp=True)
-        kept = [occupant for occupant in occupants if occupant.key not in scratch]
-        peak = layout.held_bytes(DEFAULT_SPACE) + max(occupied_bytes(kept, len(series)))
-        definition = "leaves out scratch memory of SparseCore collectives"
-        found.append(OtherPeak("XProf's memory viewer", peak, definition))
-    given, definition = stated.get("peak_memory_in_bytes") or None, ""
-    if backend == "cpu":
-        given = given or layout.held_bytes(DEFAULT_SPACE)
-        definition = "leaves temporaries out on CPU"
-    elif backend == "tpu":
-        definition = "may count other memory spaces on TPU"
-    elif not set(SAME_DEVICE.get(backend or "", ())).isdisjoint(layout.colors):
-        definition = "may count collective memory on GPU"
-    elif given is not None:
-        definition = "counted by PJRT"
-    if definition:
-        found.append(OtherPeak("PJRT's peak_memory_in_bytes", given, definition))
-    return tuple(one for one in found if one.peak_bytes != max(series))
-
-
-def _scratch(layout: MemoryLayout, module: HloModule | None) -> set[int]:
-    """Return the temporaries that are contexts of asynchronous operations, by number."""
-    contexts = {
-        occupant.key: value.instruction_name
-        for occupant in layout.occupants(DEFAULT_SPACE, is_temp=True)
-        if (value := layout.values[occupant.key]).name.startswith(
-            _CONTEXT, len(value.instruction_name)
-        )
-    }
-    if module is None or not contexts:
-        return set()
-    makers = instructions_by_name(module, set(contexts.values()))
-    starts = {n for n, one in makers.items() if one.opcode in ("async-start", "async-update")}
-    return {key for key, name in contexts.items() if name in starts}
 
 
 def at_instant(results: MemoryResults, at: str, *, color: int = DEFAULT_SPACE) -> PeakMemory | None:

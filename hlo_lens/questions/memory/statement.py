@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE, MemoryLayout
-from hlo_lens.render.result import NOT_SAVED, Records, Unit
+from hlo_lens.render.result import NOT_SAVED, Records, Unit, sum_of
 from hlo_lens.shapes.shape import HOST_SPACE
 from hlo_lens.text.units import Amount, Kind, format_bytes
 
@@ -111,14 +111,7 @@ class SpaceFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeakFacts:
-    """Instant of peak use of the default memory space.
-
-    Attributes:
-        bytes: Bytes held, as `SpaceFacts.peak_bytes` counts them.
-        color: Number of the memory space.
-        shared_bytes: Bytes that several values share.
-        temp_bytes: Temporaries at that instant.
-    """
+    """Instant of peak use of the default memory space, as `SpaceFacts.peak_bytes` counts."""
 
     bytes: int
     color: int = 0
@@ -161,13 +154,12 @@ class MemoryStatement(Records[SpaceFacts]):
         is_exact: Whether arguments, outputs, aliased, temporaries and peak are exact; False for
             every estimate, and for a buffer assignment whose temporaries are a lower bound.
         host_bytes: The same figures in host memory.
-        spaces: By number.
         peak: None without live ranges.
         is_complete: Whether the buffer texts are complete.
         unknown_values: Values of instructions that the HLO text does not have.
         missing: Kinds of text that the dump lacks.
-        memory_analysis: Figures of the framework's ``memory_analysis()``.
-        mismatches: Those of them that differ from ours.
+        memory_analysis: Figures of the framework's ``memory_analysis()``; `mismatches` are those
+            that differ from ours.
         notes: Limits of the numbers, as sentences.
     """
 
@@ -225,14 +217,9 @@ _READ_FROM_TEXT = ("argument", "alias", "constant", "thread_local")
 
 
 def memory_amount(memory: MemoryStatement, figure: str, size_bytes: int) -> Amount:
-    """Return a figure of memory, marked where it is an estimate or a lower bound.
+    """Return a figure (``temp``, ``total``, ...), marked where it is an estimate or a lower bound.
 
     None of the figures of the framework's ``memory_analysis()`` is an estimate.
-
-    Args:
-        memory: The statement that it is of.
-        figure: Its name: ``temp``, ``total``, ``peak``.
-        size_bytes: Its value, in one memory space or all.
     """
     if (memory.memory_analysis or {}).get(f"{figure}_size_in_bytes") == size_bytes:
         return Amount(size_bytes)
@@ -250,7 +237,7 @@ def memory_statement(
     opcodes: Mapping[str, str] | None = None,
     is_exact_tpu: bool = False,
 ) -> MemoryStatement:
-    """Return the memory statement of a layout.
+    """Return the memory statement of a layout and the peaks of its memory spaces.
 
     Args:
         layout: Allocations and values.
@@ -260,14 +247,13 @@ def memory_statement(
         is_exact_tpu: Whether the rule for temporaries of the libtpu that wrote the text is known.
     """
     spaces = tuple(_space(layout, color, peak, backend) for color, peak in peaks.items())
-    device = [space for space in spaces if space.color != HOST_SPACE]
-    default = next(space for space in spaces if space.color == DEFAULT_SPACE)
-    empty = SpaceFacts(color=HOST_SPACE, name="host")
-    host = next((space for space in spaces if space.color == HOST_SPACE), empty)
+    by_color = {space.color: space for space in spaces}
+    default = by_color[DEFAULT_SPACE]
+    host = by_color.pop(HOST_SPACE, SpaceFacts(color=HOST_SPACE, name="host"))
     peak = peaks[DEFAULT_SPACE]
 
     def total(figure: str) -> int:
-        return sum(getattr(space, figure) or 0 for space in device)
+        return sum(getattr(space, figure) or 0 for space in by_color.values())
 
     temp = total("temp_bytes")
     is_exact = layout.source != "estimate"
@@ -346,29 +332,32 @@ def _space(
 def _padding(peak: PeakMemory) -> int | None:
     """Return the bytes of live values beyond their elements; tables of tuples have none."""
     paddings = [value.padding_bytes for value in peak.live if not value.shape.startswith("(")]
-    return None if None in paddings else sum(filter(None, paddings))
+    return sum_of(paddings)
 
 
 def _tpu_temp(
     layout: MemoryLayout, opcodes: Mapping[str, str] | None, *, is_exact: bool
 ) -> tuple[int, bool]:
-    """Return the least bytes of a TPU's temporaries in HBM, and whether these are exact."""
+    """Return the least bytes of a TPU's temporaries in HBM, and whether these are exact.
+
+    They are 0 where none of their values is in HBM: makers of scalars are not known without text.
+    """
     temps = {
         a.index: a.size
         for a in layout.allocations
         if a.category == "temp" and a.color == DEFAULT_SPACE
     }
     total = _rounded(sum(temps.values()))
-    verdicts = {
-        _exists(v.shape_text, (opcodes or {}).get(v.instruction_name), known=opcodes is not None)
-        for v in layout.values
-        if v.allocation in temps
-    }
     if not total:
         return 0, layout.source != "estimate"
-    if True in verdicts:
+    arrays = [
+        v for v in layout.values if v.allocation in temps and not v.shape_text.startswith("(")
+    ]
+    scalars = [v for v in arrays if is_integer_scalar(v.shape_text)]
+    makers = [(opcodes or {}).get(v.instruction_name) for v in scalars]
+    if len(scalars) < len(arrays) or any(m and opcode_traits(m).is_stored_scalar for m in makers):
         return total, is_exact
-    return 0, is_exact and None not in verdicts  # makers of scalars are not known without HLO text
+    return 0, is_exact and (opcodes is not None or not scalars)
 
 
 def _rounded(size_bytes: int) -> int:
@@ -378,14 +367,3 @@ def _rounded(size_bytes: int) -> int:
 def is_integer_scalar(shape_text: str) -> bool:
     """Return whether a shape is an integer scalar, which a TPU may keep outside of HBM."""
     return _INTEGER_SCALAR.match(shape_text) is not None
-
-
-def _exists(shape_text: str, opcode: str | None, *, known: bool) -> bool | None:
-    """Return whether a value really is in HBM; None where the text does not show it."""
-    if shape_text.startswith("("):
-        return False
-    if not is_integer_scalar(shape_text):
-        return True
-    if not known:
-        return None
-    return opcode is not None and opcode_traits(opcode).is_stored_scalar

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from html import escape
 from importlib.util import find_spec
 from itertools import accumulate, count, starmap
 from pathlib import Path
@@ -36,19 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from hlo_lens.load.module import ModuleDump
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoleSeries:
-    """Bytes of each role over the schedule.
-
-    Attributes:
-        length: Number of instants.
-        changes: Role to instant to the change of its bytes at that instant, ascending.
-    """
+    """Bytes of each role over the schedule: the changes by instant, ascending, of `length`."""
 
     length: int
     changes: Mapping[str, Mapping[int, int]]
@@ -87,21 +77,13 @@ def series_of_roles(roles: MemoryRoles, *, color: int = DEFAULT_SPACE) -> RoleSe
 
 
 class LoopBand(NamedTuple):
-    """A loop of a flattened schedule, the first and last instant of its condition and body.
+    """A loop of a flattened schedule, with the first and last instant of its condition and body."""
 
-    Attributes:
-        loop: Name of the while instruction, which runs at `end`, after its body.
-        start: First instant.
-        end: Last instant.
-        trip_count: Runs of the body for one run of the loop; None if not known.
-        depth: Number of loops around it.
-    """
-
-    loop: str
+    loop: str  # the while instruction, which runs at `end`
     start: int
     end: int
-    trip_count: int | None
-    depth: int
+    trip_count: int | None  # of one run of the loop
+    depth: int  # number of loops around it
 
 
 @fact
@@ -148,12 +130,7 @@ class Instant(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryTimeline(Records[Instant]):
-    """Bytes of a memory space at each instant; the most bytes held are the peak.
-
-    Attributes:
-        instants: One more than the schedule has instructions.
-        color: Memory space.
-    """
+    """Bytes of a memory space at each instant, one more than the schedule has instructions."""
 
     KIND: ClassVar[str] = "memory-timeline"
     instants: tuple[Instant, ...]
@@ -192,52 +169,13 @@ _COLUMNS = 800
 """Columns of pixels of a picture."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Timeline:
-    """Memory of one module over its schedule.
-
-    Attributes:
-        name: Name of the module.
-        space: Name of the memory space.
-        series: Bytes of each role.
-        bands: Loops.
-    """
+class Timeline(NamedTuple):
+    """Memory of one module in a memory space over its schedule, to be drawn."""
 
     name: str
     space: str
     series: RoleSeries
     bands: Sequence[LoopBand] = ()
-
-    @cached_property
-    def layers(self) -> dict[str, list[int]]:
-        """Roles with their bytes at each instant, in the order in which they are stacked."""
-        return {role: self.series.series(role) for role in ROLES if role in self.series.changes}
-
-    @cached_property
-    def held(self) -> list[int]:
-        sums = [sum(one) for one in zip(*self.layers.values(), strict=True)]
-        return sums or [0] * self.series.length
-
-    @cached_property
-    def peak(self) -> int:
-        return max(range(len(self.held)), key=self.held.__getitem__)
-
-    @property
-    def title(self) -> str:
-        most = format_bytes(self.held[self.peak])
-        return f"{printable(self.name)}, {self.space}: peak {most} at instant {self.peak}"
-
-    @cached_property
-    def instants(self) -> list[int]:
-        """Instants that are drawn: of each column of pixels the largest and the smallest."""
-        length = len(self.held)
-        if length <= 2 * _COLUMNS:
-            return list(range(length))
-        drawn = {0, length - 1}
-        for column in range(_COLUMNS):
-            part = range(column * length // _COLUMNS, (column + 1) * length // _COLUMNS)
-            drawn |= {max(part, key=self.held.__getitem__), min(part, key=self.held.__getitem__)}
-        return sorted(drawn)
 
 
 def timelines(modules: Iterable[ModuleDump], color: int) -> Iterator[Timeline]:
@@ -252,10 +190,6 @@ def timelines(modules: Iterable[ModuleDump], color: int) -> Iterator[Timeline]:
 def plot_timelines(drawn: Sequence[Timeline], path: str) -> None:
     """Draw the bytes of each module over its schedule, stacked by role, one panel a module.
 
-    Args:
-        drawn: The modules.
-        path: File to write; its ending is the format.
-
     Raises:
         UsageError: If matplotlib is missing, the format is unknown, or no module has live ranges.
         OutputError: If the file cannot be written.
@@ -268,42 +202,39 @@ def plot_timelines(drawn: Sequence[Timeline], path: str) -> None:
     if not drawn:
         raise UsageError("no live ranges are known, so there is no timeline to draw")
     from matplotlib import rc_context
-
-    with replaced_file(path) as new, rc_context({"svg.fonttype": "none"}):
-        _figure(drawn).savefig(new, format=ending[1:], dpi=150)
-
-
-def timeline_image(timeline: Timeline) -> str:
-    """Return a picture as an element of HTML for notebooks; empty without matplotlib."""
-    if find_spec("matplotlib") is None:
-        return ""
-    png = io.BytesIO()
-    _figure([timeline]).savefig(png, format="png", dpi=100)
-    data = base64.b64encode(png.getvalue()).decode()
-    return (
-        f'<img alt="{escape(timeline.title)}" style="max-width: 100%" '
-        f'src="data:image/png;base64,{data}">'
-    )
-
-
-def _figure(drawn: Sequence[Timeline]) -> Figure:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4 * len(drawn)), layout="constrained")
-    for panel, timeline in enumerate(drawn):
-        _draw(figure.add_subplot(len(drawn), 1, panel + 1), timeline)
-    return figure
+    with replaced_file(path) as new, rc_context({"svg.fonttype": "none"}):
+        figure = Figure(figsize=(10, 4 * len(drawn)), layout="constrained")
+        for panel, timeline in enumerate(drawn):
+            _draw(figure.add_subplot(len(drawn), 1, panel + 1), timeline)
+        figure.savefig(new, format=ending[1:], dpi=150)
+
+
+def thinned(held: Sequence[int]) -> list[int]:
+    """Return the instants to draw: of each column of pixels the largest and the smallest."""
+    length = len(held)
+    if length <= 2 * _COLUMNS:
+        return list(range(length))
+    drawn = {0, length - 1}
+    for column in range(_COLUMNS):
+        part = range(column * length // _COLUMNS, (column + 1) * length // _COLUMNS)
+        drawn |= {max(part, key=held.__getitem__), min(part, key=held.__getitem__)}
+    return sorted(drawn)
 
 
 def _draw(axes: Axes, timeline: Timeline) -> None:
-    """Draw a panel: layers, loops, the peak. Names of a dump are no formulas (``$``)."""
-    instants, peak, length = timeline.instants, timeline.peak, len(timeline.held)
-    most = timeline.held[peak] or 1
+    """Draw a panel: roles, loops, the peak. Names of a dump are no formulas (``$``)."""
+    series = timeline.series
+    layers = {role: series.series(role) for role in ROLES if role in series.changes}
+    held = [sum(one) for one in zip(*layers.values(), strict=True)] or [0] * series.length
+    instants, peak, length = thinned(held), held.index(max(held)), len(held)
+    most, size = held[peak] or 1, format_bytes(held[peak])
     axes.stackplot(
         instants,
-        *([series[instant] for instant in instants] for series in timeline.layers.values()),
-        labels=[f"{role} {format_bytes(b[peak])}" for role, b in timeline.layers.items()],
-        colors=[COLORS[role] for role in timeline.layers],
+        *([layer[instant] for instant in instants] for layer in layers.values()),
+        labels=[f"{role} {format_bytes(layer[peak])}" for role, layer in layers.items()],
+        colors=[COLORS[role] for role in layers],
         step="post",
         linewidth=0,
     )
@@ -316,9 +247,9 @@ def _draw(axes: Axes, timeline: Timeline) -> None:
         axes.text(band.start, 1.01, text, transform=where, fontsize=7, parse_math=False)
     axes.axvline(peak, color="black", linewidth=0.8, linestyle=":")
     side = "right" if peak > 0.8 * length else "left"
-    text = f" peak {format_bytes(most)} "
-    axes.text(peak, most, text, ha=side, va="bottom", fontsize=8, fontweight="bold")
-    axes.set_title(timeline.title, pad=16, fontsize=10, parse_math=False)
+    axes.text(peak, most, f" peak {size} ", ha=side, va="bottom", fontsize=8, fontweight="bold")
+    title = f"{printable(timeline.name)}, {timeline.space}: peak {size} at instant {peak}"
+    axes.set_title(title, pad=16, fontsize=10, parse_math=False)
     axes.set_xlabel("position in the schedule")
     axes.set_yticks(range(0, round(most * 1.06) + 1, 1 << max(0, (most // 6).bit_length())))
     axes.yaxis.set_major_formatter(lambda size, _: format_bytes(round(size)))

@@ -1,4 +1,4 @@
-"""Memory held at one instant: makers, groups, instants by name, peaks of other tools."""
+"""Memory held at one instant: makers, groups, instants by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 import hlo_lens
-from hlo_lens.questions.memory.layout import LaidAllocation
 from hlo_lens.questions.memory.peak import (
     SHARED,
     MemoryBy,
@@ -16,7 +15,7 @@ from hlo_lens.questions.memory.peak import (
     memory_tree,
     peak_memory,
 )
-from hlo_lens.questions.memory.results import OtherPeak, at_instant, other_peaks
+from hlo_lens.questions.memory.results import at_instant
 from hlo_lens.text.errors import UnknownNameError
 from tests.corpus import SAMPLES
 from tests.questions.memory.layouts import layout, peak_of_program, program, value
@@ -169,59 +168,6 @@ def test_value_that_is_not_in_the_schedule_means_its_first_instant() -> None:
     instant = at_instant(RESULTS, outside[0].name)
     assert instant is not None
     assert instant.position == (outside[0].start or 0)
-
-
-PJRT = "PJRT's peak_memory_in_bytes"
-TEXT_PEAK = "XLA's live-range text"
-COLLECTIVE = LaidAllocation(index=5, size=12, color=7, category="temp")
-
-SPARSE = """HloModule m, is_scheduled=true
-
-ENTRY %main (p: f32[2]) -> f32[2] {
-  %p = f32[2] parameter(0)
-  %s = ((), (), (s32[8])) async-start(), async_execution_thread="sparsecore", calls=%c
-  ROOT %n = f32[2] negate(%p)
-}
-"""
-
-
-def _peaks(
-    backend: str, stated: dict[str, int] | None = None, **changes: object
-) -> tuple[OtherPeak, ...]:
-    laid = dataclasses.replace(layout(), **changes)  # type: ignore[arg-type] # fields by name
-    module = hlo_lens.parse_hlo(SPARSE)
-    return other_peaks(laid, backend=backend, module=module, stated=stated or {})
-
-
-STATED = "peak_memory_in_bytes"
-
-
-@pytest.mark.parametrize(
-    ("backend", "stated", "changes", "peaks"),
-    [
-        ("cpu", {}, {}, [(PJRT, 108)]),  # without temporaries
-        ("cpu", {}, {"source": "estimate"}, []),
-        ("tpu", {}, {}, [(PJRT, None)]),
-        ("tpu", {STATED: 500}, {}, [(PJRT, 500)]),
-        ("gpu", {STATED: 172}, {}, []),  # equal to ours
-        ("gpu", {}, {"printed_peak": (2, 172)}, []),
-        ("gpu", {}, {"printed_peak": (3, 99)}, [(TEXT_PEAK, 99)]),
-        ("gpu", {}, {"allocations": (*layout().allocations, COLLECTIVE)}, [(PJRT, None)]),
-    ],
-)
-def test_peaks_of_other_tools_that_differ_are_listed(
-    backend: str, stated: dict[str, int], changes: dict[str, object], peaks: list[object]
-) -> None:
-    assert [one[:2] for one in _peaks(backend, stated, **changes)] == peaks
-
-
-def test_xprof_leaves_out_scratch_memory_of_sparse_cores() -> None:
-    laid = layout()
-    scratch = value("s", 1, 0, 64, 1, 3)._replace(name="s{2,0}")
-    plain = tuple(one for one in laid.values if one.name != "b{}")
-    (found,) = _peaks("gpu", values=(*plain, scratch))
-    assert (found.tool, found.peak_bytes) == ("XProf's memory viewer", 148)
-    assert _peaks("gpu", values=(*plain, scratch._replace(instruction_name="p", name="p{2}"))) == ()
 
 
 @pytest.mark.parametrize(
