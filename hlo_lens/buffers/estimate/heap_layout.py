@@ -48,9 +48,9 @@ class UsedBytes:
 
     Leaves are buckets of events. A node has the offsets used during its whole span but not during
     all of its parent's, and the offsets used at any event of its span; a bucket also has the chunks
-    used during a part of it. Adjacent intervals are joined, and chunks are dense, so all lists stay
-    short. Offsets are best counted in units of the alignment:
-    integers below 2**30 are sorted several times faster.
+    that begin or end in it. Adjacent intervals are joined, and chunks are dense, so all lists stay
+    short. Offsets are best counted in units of the alignment: integers below 2**30 are sorted
+    several times faster.
     """
 
     def __init__(self, events: int) -> None:
@@ -62,22 +62,18 @@ class UsedBytes:
         self._somewhere: dict[int, _Intervals] = {}
 
     def add(self, interval: Interval, start: int, end: int) -> None:
+        """Mark offsets from `start` up to `end` as used during an interval."""
         begin, last = interval
         first, final = begin // BUCKET, last // BUCKET
-        left, right = first + self._width, final + self._width + 1
-        if begin > first * BUCKET or (first == final and last < first * BUCKET + BUCKET - 1):
-            self._partly.setdefault(first, []).append((begin, last, start, end))
-            self._mark(left, start, end)
-            left += 1
-        if final > first and last < final * BUCKET + BUCKET - 1:
-            self._partly.setdefault(final, []).append((begin, last, start, end))
-            self._mark(right - 1, start, end)
-            right -= 1
-        for node in _covering(left, right):
+        for bucket in {first, final}:
+            self._partly.setdefault(bucket, []).append((begin, last, start, end))
+            self._mark(bucket + self._width, start, end)
+        for node in _covering(first + 1 + self._width, final + self._width):
             _join(self._through, node, start, end)
             self._mark(node, start, end)
 
     def _mark(self, node: int, start: int, end: int) -> None:
+        """Mark offsets as used at some event of a node and of all its parents."""
         while node and _join(self._somewhere, node, start, end):
             node >>= 1
 
@@ -92,20 +88,16 @@ class UsedBytes:
         through, somewhere, width = self._through, self._somewhere, self._width
         for begin, last in intervals:
             first, final = begin // BUCKET, last // BUCKET
-            left, right = first + width, final + width + 1
-            low, high = left, right - 1
-            if begin > first * BUCKET or (first == final and last < first * BUCKET + BUCKET - 1):
-                self._in_bucket(first, begin, last, starts, ends)
-                left += 1
-            if final > first and last < final * BUCKET + BUCKET - 1:
-                self._in_bucket(final, begin, last, starts, ends)
-                right -= 1
-            found = [somewhere[node] for node in _covering(left, right) if node in somewhere]
+            for bucket in {first, final}:
+                for one, other, start, end in self._partly.get(bucket, ()):
+                    if one <= last and other >= begin:
+                        starts.append(start)
+                        ends.append(end)
+            nodes = _covering(first + 1 + width, final + width)
+            found = [somewhere[node] for node in nodes if node in somewhere]
+            low, high = first + width, final + width
             while low:
-                if low in through:
-                    found.append(through[low])
-                if high != low and high in through:
-                    found.append(through[high])
+                found += [through[node] for node in {low, high} if node in through]
                 low >>= 1
                 high >>= 1
             for some_starts, some_ends in found:
@@ -114,14 +106,6 @@ class UsedBytes:
         starts.sort()
         ends.sort()
         return starts, ends
-
-    def _in_bucket(
-        self, bucket: int, begin: int, last: int, starts: list[int], ends: list[int]
-    ) -> None:
-        for first, final, start, end in self._partly.get(bucket, ()):
-            if first <= last and final >= begin:
-                starts.append(start)
-                ends.append(end)
 
 
 _Intervals: TypeAlias = tuple[list[int], list[int]]
@@ -213,21 +197,13 @@ class TooLargeError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Chunk:
-    """Bytes of a heap that values use one after another.
-
-    Attributes:
-        size: Bytes.
-        order: XLA's number of the first value, which breaks ties.
-        intervals: Live ranges of its values; the first value's first.
-        keys: The values.
-        offset: First byte; -1 until it is placed.
-    """
+    """Bytes of a heap that values use one after another, by their live ranges."""
 
     size: int
-    order: int
-    intervals: list[Interval]
-    keys: list[int] = field(default_factory=list)
-    offset: int = -1
+    order: int  # XLA's number of the first value, which breaks ties
+    intervals: list[Interval]  # the first value's first
+    keys: list[int] = field(default_factory=list)  # the values
+    offset: int = -1  # until it is placed
 
     @property
     def duration(self) -> int:
@@ -247,11 +223,6 @@ def pack(chunks: Sequence[Chunk], alignment: int, events: int) -> int:
 
     Largest first, then longest-lived first; the smaller heap wins, the first on a tie. For
     more than `MANY` chunks the second try is skipped if it could save less than `NEAR` of the heap.
-
-    Args:
-        chunks: Chunks to place; their offsets are set.
-        alignment: Every offset is a multiple of it.
-        events: Number of instants that intervals name.
     """
     if not chunks:
         return 0
@@ -275,13 +246,8 @@ def pack_in_time(chunks: Sequence[Chunk], alignment: int, events: int) -> int:
 
     In the order of their begins, each takes the smallest free gap, the lowest on a tie, and keeps
     it from its first value's begin to its last value's end. Alignment bytes before a chunk are
-    freed with it. Source: heap_simulator.cc, FinishFastMerge. That TPU compilers
-    use it is observed (libtpu 0.0.11 to 0.0.51), not documented.
-
-    Args:
-        chunks: Chunks to place; their offsets are set.
-        alignment: Every offset is a multiple of it.
-        events: Unused.
+    freed with it. Source: heap_simulator.cc, FinishFastMerge. That TPU compilers use it is
+    observed (libtpu 0.0.11 to 0.0.51), not documented.
     """
     del events
     gaps = _Gaps(alignment)
@@ -305,9 +271,10 @@ class _Gaps:
 
     def __init__(self, alignment: int) -> None:
         self._alignment = alignment
-        self._starts = [0]
-        self._ends = {0: LAST}
-        self._by_size = [(LAST, 0)]
+        self._ends: dict[int, int] = {}
+        self._starts: dict[int, int] = {}  # by end
+        self._by_size: list[tuple[int, int]] = []
+        self._add(0, LAST)
 
     def take(self, size: int) -> tuple[int, int]:
         """Take bytes from the smallest gap; return their start without and with alignment."""
@@ -319,28 +286,25 @@ class _Gaps:
         return start, aligned
 
     def free(self, start: int, end: int) -> None:
-        place = bisect.bisect_left(self._starts, start)
-        if place < len(self._starts) and self._starts[place] == end:
+        if end in self._ends:
             end = self._remove(end)
-        if place > 0 and self._ends[self._starts[place - 1]] == start:
-            start = self._starts[place - 1]
+        if start in self._starts:
+            start = self._starts[start]
             self._remove(start)
         self._add(start, end)
 
-    def _usable(self, start: int, end: int) -> int:
-        return end + (-start // self._alignment) * self._alignment
+    def _listed(self, start: int, end: int) -> tuple[int, int]:
+        return end + (-start // self._alignment) * self._alignment, start
 
     def _add(self, start: int, end: int) -> None:
-        bisect.insort(self._starts, start)
-        self._ends[start] = end
-        bisect.insort(self._by_size, (self._usable(start, end), start))
+        self._ends[start], self._starts[end] = end, start
+        bisect.insort(self._by_size, self._listed(start, end))
 
     def _remove(self, start: int) -> int:
         """Remove the gap at an offset; return its end."""
         end = self._ends.pop(start)
-        del self._starts[bisect.bisect_left(self._starts, start)]
-        listed = (self._usable(start, end), start)
-        del self._by_size[bisect.bisect_left(self._by_size, listed)]
+        del self._starts[end]
+        del self._by_size[bisect.bisect_left(self._by_size, self._listed(start, end))]
         return end
 
 
@@ -348,14 +312,13 @@ def least_bytes(chunks: Iterable[Chunk], events: int) -> int:
     """Return the most bytes in use at one instant, a lower bound on the heap."""
     change = [0] * (events + 2)
     for chunk in chunks:
-        for start, end in _union([(start, end + 1) for start, end in chunk.intervals]):
+        end = 0
+        for start, last in sorted(chunk.intervals):
+            start = max(start, end)  # what overlaps counts once
+            end = max(end, last + 1)
             change[start] += chunk.size
             change[end] -= chunk.size
-    total = most = 0
-    for delta in change:
-        total += delta
-        most = max(most, total)
-    return most
+    return max(itertools.accumulate(change))
 
 
 def _place(chunks: Iterable[Chunk], alignment: int, events: int, below: int = LAST) -> int:
@@ -388,128 +351,112 @@ def _best_fit(size: int, starts: list[int], ends: list[int]) -> int:
     return ends[place - 1] if place else 0
 
 
-def _union(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    if len(intervals) < 2:
-        return intervals
-    intervals.sort()
-    found = []
-    low, high = intervals[0]
-    for start, end in intervals:
-        if start > high:
-            found.append((low, high))
-            low, high = start, end
-        elif end > high:
-            high = end
-    found.append((low, high))
-    return found
-
-
 class HeapSimulation:
-    """Allocates and frees in execution order.
+    """Allocates and frees buffers in execution order, which makes the chunks of a heap.
 
     Args:
         flow: Values, buffers and live ranges.
         sharing: Which results may be written over operands.
-        buffers: Buffers of the heap.
         sizes: Bytes of each buffer of the module.
     """
 
-    def __init__(
-        self,
-        flow: Dataflow,
-        sharing: BufferSharing,
-        buffers: Iterable[int],
-        sizes: Sequence[int],
-    ) -> None:
+    def __init__(self, flow: Dataflow, sharing: BufferSharing, sizes: Sequence[int]) -> None:
         self._flow = flow
         self._sharing = sharing
         self._sizes = sizes
-        values = flow.values
-        starts, ends, orders = values.starts, values.ends, values.orders
-        members = [value for buffer in buffers for value in flow.buffers[buffer]]
-        members.sort(key=lambda v: (starts[v], ends[v], orders[v]))
-        self._members = members
         self._chunk_of: dict[int, Chunk] = {}
         self._interval_at: dict[int, int] = {}
-        self._chunks: list[Chunk] = []
-        self._empty: list[int] = []
-        self._event = 0
+        self.chunks: list[Chunk] = []
+        self.empty: list[int] = []  # values of size 0
+        self.events = 0
 
-    def run(self) -> tuple[list[Chunk], list[int], int]:
-        values = self._flow.values
-        starts, ends = values.starts, values.ends
+    def run(self, buffers: Iterable[int]) -> None:
+        """Fill the chunks with the values of some buffers."""
+        values, buffer_of = self._flow.values, self._flow.buffer_of
+        starts, ends, orders = values.starts, values.ends, values.orders
+        members = [value for buffer in buffers for value in self._flow.buffers[buffer]]
         defined: dict[int, list[int]] = defaultdict(list)
         freed: dict[int, list[int]] = defaultdict(list)
-        for value in self._members:
+        for value in sorted(members, key=lambda v: (starts[v], ends[v], orders[v])):
             defined[starts[value]].append(value)
             freed[ends[value]].append(value)
         first_of: dict[int, int] = {}
-        buffer_of, buffers = self._flow.buffer_of, self._flow.buffers
         for instant in sorted({*defined, *freed}):
             ending = freed[instant]
             for value in defined[instant]:
                 buffer = buffer_of[value]
-                first = first_of.get(buffer)
-                if first is not None:
-                    self._share(value, first)
-                elif len(buffers[buffer]) == 1 and self._share_operand(value, ending):
-                    continue
-                else:
+                shared = first_of.get(buffer)
+                if shared is None and len(self._flow.buffers[buffer]) == 1:
+                    shared = self._shared_operand(value, ending)
+                if shared is None:
                     first_of[buffer] = value
-                    if self._sizes[buffer] == 0:
-                        self._empty.append(value)
-                    else:
-                        chunk = Chunk(self._sizes[buffer], values.orders[value], [])
-                        self._chunks.append(chunk)
-                        self._hold(value, chunk)
+                    chunk = Chunk(self._sizes[buffer], orders[value], [])
+                    if chunk.size:
+                        self.chunks.append(chunk)
+                else:
+                    chunk = self._chunk_of[shared]
+                self._hold(value, chunk)
             for value in ending:
                 self._free(value)
-        return self._chunks, self._empty, self._event
 
     def _hold(self, value: int, chunk: Chunk) -> None:
         self._chunk_of[value] = chunk
+        if not chunk.size:
+            self.empty.append(value)
+            return
         self._interval_at[value] = len(chunk.intervals)
-        chunk.intervals.append(Interval(self._event, self._event))
+        chunk.intervals.append(Interval(self.events, self.events))
         chunk.keys.append(value)
-        self._event += 1
-
-    def _share(self, value: int, other: int) -> None:
-        chunk = self._chunk_of.get(other)
-        if chunk is None:
-            self._empty.append(value)
-        else:
-            self._hold(value, chunk)
+        self.events += 1
 
     def _free(self, value: int) -> None:
-        chunk = self._chunk_of.get(value)
-        if chunk is None:
-            return
-        at = self._interval_at[value]
-        chunk.intervals[at] = Interval(chunk.intervals[at].start, self._event)
-        self._event += 1
+        chunk = self._chunk_of[value]
+        if chunk.size:
+            at = self._interval_at[value]
+            chunk.intervals[at] = Interval(chunk.intervals[at].start, self.events)
+            self.events += 1
 
-    def _share_operand(self, value: int, ending: list[int]) -> bool:
-        """Put a value into the chunk of an operand that ends here, if allowed; return whether."""
+    def _shared_operand(self, value: int, ending: list[int]) -> int | None:
+        """Free an operand that ends here and whose chunk a value may use, and return it."""
         flow = self._flow
         places = flow.values.places
         row, node = divmod(places[value], NODES)
         if not ending or not self._sharing.is_possible(row):
-            return False
+            return None
         for place in flow.operands.get(row, ()):
-            if place % NODES:
-                continue  # an implied get-tuple-element: the defining instruction is no operand
             listed = flow.value_lists.get(place // NODES)
-            if not listed:
-                continue
+            if place % NODES or not listed:
+                continue  # an implied get-tuple-element: the defining instruction is no operand
             operand = flow.carried(listed[0])
             if operand not in ending or len(flow.buffers[flow.buffer_of[operand]]) > 1:
                 continue
             if self._sharing.may_share(places[operand], row, node):
                 self._free(operand)
                 ending.remove(operand)
-                self._share(value, operand)
-                return True
-        return False
+                return operand
+        return None
+
+
+class _Held:
+    """Values in one allocation, by start: start, end, value."""
+
+    def __init__(self) -> None:
+        self.values: list[tuple[int, int, int]] = []
+        self._is_ascending = True  # by their ends too: no range contains another
+
+    def add(self, start: int, end: int, value: int) -> None:
+        values = self.values
+        place = bisect.bisect(values, (start, end, value))
+        is_between = all(one[1] <= end for one in values[max(place - 1, 0) : place])
+        is_between &= all(one[1] >= end for one in values[place : place + 1])
+        self._is_ascending &= is_between
+        values.insert(place, (start, end, value))
+
+    def since(self, start: int) -> Iterator[tuple[int, int, int]]:
+        """Yield values that end at an instant or later, and possibly others, in order."""
+        key = itemgetter(1)
+        first = bisect.bisect_left(self.values, start, key=key) if self._is_ascending else 0
+        return map(self.values.__getitem__, range(first, len(self.values)))
 
 
 @dataclass(slots=True, eq=False)
@@ -517,14 +464,12 @@ class Allocation:
     """A contiguous block of memory.
 
     Attributes:
-        size: Bytes.
-        color: Memory space.
-        kind: ``parameter``, ``constant``, ``output``, ``tuple``, ``heap`` or ``thread-local``.
+        kind: ``argument``, ``constant``, ``output``, ``heap`` or ``thread-local``.
         values: The values in it, with their offsets.
         is_output: Whether a value in it may be (part of) the result.
-        is_reusable: Whether other values may be put into it.
         parameter: Number of the entry parameter and node of its shape; None for others.
         row: The instruction of a thread-local computation whose result it holds; else -1.
+        bit: Its bit in `BusyTimes`; 0 unless other values may be put into it.
     """
 
     size: int
@@ -532,26 +477,15 @@ class Allocation:
     kind: str
     values: list[tuple[int, int]] = field(default_factory=list)
     is_output: bool = False
-    is_reusable: bool = False
     parameter: tuple[int, int] | None = None
     row: int = -1
+    bit: int = 0
+    held: _Held = field(default_factory=_Held)
 
     @property
     def is_temp(self) -> bool:
-        return not self.is_output and self.kind in ("heap", "tuple", "output")
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class HeapLayout:
-    """The allocations of a module with the offsets of their values.
-
-    Attributes:
-        allocations: Parameters, constants and outputs, then one per memory space for temporaries.
-        temporaries: Memory space to the position of its temporary allocation.
-    """
-
-    allocations: list[Allocation]
-    temporaries: dict[int, int]
+        """Whether XLA preallocates it: neither parameter, constant nor output."""
+        return not self.is_output and self.kind in ("heap", "output")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -570,10 +504,6 @@ class LayoutRules:
     alignments: Mapping[int, int] = field(default_factory=dict)
     pack: Callable[[Sequence[Chunk], int, int], int] = pack
     reuses_outputs: bool = True
-
-    def align(self, size: int, color: int) -> int:
-        step = self.alignments.get(color, self.alignment)
-        return -(-size // step) * step
 
 
 def thread_local_allocations(flow: Dataflow) -> list[Allocation]:
@@ -607,33 +537,17 @@ def _is_embedding(opcode: OpcodeTraits) -> bool:
 
 
 def _defined_parts(flow: Dataflow, row: int) -> list[Part]:
+    """Return the parts of a thread-local result with bytes of their own."""
     opcode = flow.table.opcodes[row]
     if opcode_traits(opcode).is_valueless:
         return []
-    tree = flow.tree(row)
-    parts = tree.parts
-    if opcode == "tuple":
-        return parts[:1]
-    if opcode == "async-done":
-        return [part for part in parts if part.is_tuple]
-    if opcode in ("async-start", "async-update"):
-        own = tree.children(0)[2:3]  # operands and results are not its own
-        return [p for node, p in enumerate(parts) if p.is_tuple or (own and node >= own[0])]
-    if "output_to_operand_aliasing=" in flow.table.module.columns.attributes_text(row):
-        return [part for part in parts if part.is_tuple]
-    return parts
+    return flow.tree(row).parts[:1] if opcode == "tuple" else flow.tree(row).parts
 
 
-_END = itemgetter(1)
+def heap_layout(flow: Dataflow, sharing: BufferSharing, rules: LayoutRules) -> list[Allocation]:
+    """Return the allocations of a module, with the offsets of the values in them.
 
-
-def heap_layout(flow: Dataflow, sharing: BufferSharing, rules: LayoutRules) -> HeapLayout:
-    """Return the allocation and offset of each buffer of a module.
-
-    Args:
-        flow: Values, buffers and live ranges.
-        sharing: Which results may be written over operands.
-        rules: Layout rules of the backend.
+    Parameters, constants and outputs, then one per memory space for temporaries.
 
     Raises:
         TooLargeError: If a heap would end beyond `LAST`.
@@ -649,25 +563,23 @@ class _Assigner:
         self._rules = rules
         self._values = flow.values
         self._sharing = sharing
+        parts = flow.values.parts
+        self._sizes = [max([parts[value].size_bytes for value in one]) for one in flow.buffers]
         self._allocations: list[Allocation] = []
-        self._allocation_of: dict[int, int] = {}
-        self._reusable: list[int] = []
-        self._bit_of: dict[int, int] = {}
+        self._allocation_of: dict[int, Allocation] = {}
+        self._reusable: list[Allocation] = []
         self._bits_of_color: dict[int, int] = defaultdict(int)
         self._busy = BusyTimes(2 * flow.end + 2)
-        self._held: list[_Held] = []
         self._outputs = {flow.buffer_of[v] for v in flow.output_values}
         self._parameters = {
             flow.carried(value): (number, node)
             for number, values in flow.parameter_values.items()
             for node, value in enumerate(values)
         }
-        self._waiting: list[int] = []
+        self._waiting: dict[int, list[int]] = defaultdict(list)  # for the heap of a memory space
 
-    def run(self) -> HeapLayout:
-        flow = self._flow
-        parts = self._values.parts
-        sizes = [max([parts[value].size_bytes for value in buffer]) for buffer in flow.buffers]
+    def run(self) -> list[Allocation]:
+        flow, sizes = self._flow, self._sizes
 
         def rank(buffer: int) -> tuple[int, bool, tuple[int, int]]:
             first = min([self._post_order(value) for value in flow.buffers[buffer]])
@@ -675,14 +587,29 @@ class _Assigner:
 
         for buffer in sorted(range(len(flow.buffers)), key=rank):
             self._assign(buffer, sizes[buffer])
-        heaps = self._heaps(sizes)
+        heaps = [self._heap(color) for color in sorted(self._waiting)]
         for buffer in self._outputs:
-            number = self._allocation_of.get(flow.buffers[buffer][0])
-            if number is not None:
-                self._allocations[number].is_output = True
-        return self._combined(heaps)
+            allocation = self._allocation_of.get(flow.buffers[buffer][0])
+            if allocation is not None:
+                allocation.is_output = True
+        everything = [*self._allocations, *heaps, *thread_local_allocations(flow)]
+        everything, first = partition(everything, lambda a: not a.is_temp)
+        combined: dict[int, Allocation] = {}
+        for allocation in everything[first:]:  # those of one memory space are put end to end
+            whole = combined.setdefault(allocation.color, allocation)
+            if whole is not allocation:
+                step = self._step(whole.color)
+                base = -(-whole.size // step) * step
+                whole.size = base + allocation.size
+                whole.values += [(value, base + offset) for value, offset in allocation.values]
+            whole.kind = "heap"
+        return [*everything[:first], *combined.values()]
+
+    def _step(self, color: int) -> int:
+        return self._rules.alignments.get(color, self._rules.alignment)
 
     def _post_order(self, value: int) -> tuple[int, int]:
+        """Return the position of a value in XLA's order, callers first."""
         order = self._values.orders[value]
         if order < PHI_ORDER:
             number = order // NODES
@@ -690,80 +617,71 @@ class _Assigner:
             number = self._flow.numbers.get(self._values.places[value] // NODES, 0)
         return -(number >> 32), number & 0xFFFFFFFF
 
-    def _new(self, buffer: int, size: int, kind: str) -> int:
-        members = self._flow.buffers[buffer]
-        color = self._values.parts[members[0]].color
-        self._allocations.append(Allocation(size, color, kind, is_output=buffer in self._outputs))
-        self._held.append(_Held())
-        number = len(self._allocations) - 1
-        self._put(buffer, number)
-        return number
+    def _new(self, buffer: int, kind: str) -> Allocation:
+        color = self._values.parts[self._flow.buffers[buffer][0]].color
+        allocation = Allocation(self._sizes[buffer], color, kind)
+        self._allocations.append(allocation)
+        self._put(buffer, allocation)
+        return allocation
 
-    def _put(self, buffer: int, number: int) -> None:
-        allocation = self._allocations[number]
+    def _put(self, buffer: int, allocation: Allocation) -> None:
         for value in self._flow.buffers[buffer]:
             allocation.values.append((value, 0))
-            self._allocation_of[value] = number
+            self._allocation_of[value] = allocation
             start, end = self._values.starts[value], self._values.ends[value]
-            self._held[number].add(start, end, value)
-            if allocation.is_reusable:
-                self._busy.add(self._bit_of[number], 2 * start, 2 * end)
-        if buffer in self._outputs:
-            allocation.is_output = True
+            allocation.held.add(start, end, value)
+            if allocation.bit:
+                self._busy.add(allocation.bit, 2 * start, 2 * end)
+        allocation.is_output |= buffer in self._outputs
 
-    def _offer(self, number: int) -> None:
-        allocation = self._allocations[number]
-        allocation.is_reusable = True
-        bit = 1 << len(self._reusable)
-        self._reusable.append(number)
-        self._bit_of[number] = bit
-        self._bits_of_color[allocation.color] |= bit
-        for start, end, _ in self._held[number].values:
-            self._busy.add(bit, 2 * start, 2 * end)
+    def _offer(self, allocation: Allocation) -> None:
+        """Make an allocation reusable by later buffers."""
+        allocation.bit = 1 << len(self._reusable)
+        self._reusable.append(allocation)
+        self._bits_of_color[allocation.color] |= allocation.bit
+        for start, end, _ in allocation.held.values:
+            self._busy.add(allocation.bit, 2 * start, 2 * end)
 
     def _assign(self, buffer: int, size: int) -> None:
         """Allocate a buffer, or leave it for the heap. Source: AssignSingleHloBuffer."""
         members = self._flow.buffers[buffer]
-        values = self._values
-        opcodes = self._flow.table.opcodes
+        values, opcodes = self._values, self._flow.table.opcodes
         for value in members:
-            place = values.places[value]
-            if opcodes[place // NODES] == "constant":
-                self._new(buffer, size, "constant")
+            if opcodes[values.places[value] // NODES] == "constant":
+                self._new(buffer, "constant")
                 return
             parameter = self._parameters.get(value)
             if parameter is not None:
-                number = self._new(buffer, size, "parameter")
-                self._allocations[number].parameter = parameter
+                allocation = self._new(buffer, "argument")
+                allocation.parameter = parameter
                 if value in self._flow.donated:
-                    self._offer(number)
+                    self._offer(allocation)
                 return
         for value in members:
             if values.parts[value].is_tuple:
-                self._new(buffer, size, "tuple")
+                self._new(buffer, "output")
                 return
             if values.places[value] % NODES == 0 and self._reuse_operand(buffer, value, size):
                 return
         if self._rules.reuses_outputs and self._reuse_any(buffer, size):
             return
         if buffer in self._outputs:
-            self._offer(self._new(buffer, size, "output"))
+            self._offer(self._new(buffer, "output"))
         else:
-            self._waiting.append(buffer)
+            self._waiting[values.parts[members[0]].color].append(buffer)
 
     def _reuse_operand(self, buffer: int, value: int, size: int) -> bool:
         row = self._values.places[value] // NODES
         for place in self._flow.operands.get(row, ()):
             listed = self._flow.values_at(place)
-            number = self._allocation_of.get(listed[0]) if listed else None
-            if number is None or not self._allocations[number].is_reusable:
-                continue
-            if self._fits(buffer, size, number):
-                self._put(buffer, number)
+            allocation = self._allocation_of.get(listed[0]) if listed else None
+            if allocation is not None and allocation.bit and self._fits(buffer, size, allocation):
+                self._put(buffer, allocation)
                 return True
         return False
 
     def _reuse_any(self, buffer: int, size: int) -> bool:
+        """Put a buffer into the smallest allocation that takes it, if there is one."""
         members = self._flow.buffers[buffer]
         starts, ends = self._values.starts, self._values.ends
         candidates = self._bits_of_color[self._values.parts[members[0]].color]
@@ -776,22 +694,19 @@ class _Assigner:
         while candidates:
             last = candidates.bit_length() - 1
             candidates ^= 1 << last
-            number = self._reusable[last]
-            if self._fits(buffer, size, number):
-                self._put(buffer, number)
+            if self._fits(buffer, size, self._reusable[last]):
+                self._put(buffer, self._reusable[last])
                 return True
         return False
 
-    def _fits(self, buffer: int, size: int, number: int) -> bool:
+    def _fits(self, buffer: int, size: int, allocation: Allocation) -> bool:
         """Whether a buffer may be put into an allocation. Source: MaybeAssignBuffer."""
-        allocation = self._allocations[number]
         members = self._flow.buffers[buffer]
         if self._values.parts[members[0]].color != allocation.color or size > allocation.size:
             return False
         if buffer in self._outputs and allocation.size != size:
             return False
-        held = self._held[number]
-        return not any(self._interferes(value, held) for value in members)
+        return not any(self._interferes(value, allocation.held) for value in members)
 
     def _interferes(self, value: int, held: _Held) -> bool:
         """Whether a value's live range overlaps that of any other. Source: LiveRangeInterferes."""
@@ -802,12 +717,10 @@ class _Assigner:
             if other_end < start:
                 continue
             if end == other_start:
-                if not self._may_follow(other, value):
-                    return True
-            elif other_end == start:
-                if not self._may_follow(value, other):
-                    return True
+                is_after = self._may_follow(other, value)
             else:
+                is_after = other_end == start and self._may_follow(value, other)
+            if not is_after:
                 return True
         return False
 
@@ -816,68 +729,17 @@ class _Assigner:
         row, node = divmod(values.places[user], NODES)
         return self._sharing.may_share(values.last_places[operand], row, node)
 
-    def _heaps(self, sizes: Sequence[int]) -> dict[int, Allocation]:
-        by_color: dict[int, list[int]] = defaultdict(list)
-        for buffer in self._waiting:
-            by_color[self._values.parts[self._flow.buffers[buffer][0]].color].append(buffer)
-        found = {}
-        for color in sorted(by_color):
-            chunks, empty, events = HeapSimulation(
-                self._flow, self._sharing, by_color[color], sizes
-            ).run()
-            step = self._rules.alignments.get(color, self._rules.alignment)
-            if sum(chunk.size + step for chunk in chunks) > LAST:
-                raise TooLargeError
-            size = self._rules.pack(chunks, step, events)
-            allocation = Allocation(size, color, "heap")
-            for chunk in chunks:
-                allocation.values += [(value, chunk.offset) for value in chunk.keys]
-            allocation.values += [(value, 0) for value in empty]
-            found[color] = allocation
-        return found
-
-    def _combined(self, heaps: dict[int, Allocation]) -> HeapLayout:
-        everything = self._allocations + [heaps[color] for color in sorted(heaps)]
-        everything += thread_local_allocations(self._flow)
-        everything, first = partition(everything, lambda a: not a.is_temp)
-        kept, temps = everything[:first], everything[first:]
-        combined: dict[int, Allocation] = {}
-        for allocation in temps:
-            whole = combined.get(allocation.color)
-            if whole is None:
-                combined[allocation.color] = allocation
-                continue
-            base = self._rules.align(whole.size, whole.color)
-            whole.size = base + allocation.size
-            whole.values += [(value, base + offset) for value, offset in allocation.values]
-        temporaries = {}
-        for color, allocation in combined.items():
-            temporaries[color] = len(kept)
-            allocation.kind = "heap"
-            kept.append(allocation)
-        return HeapLayout(allocations=kept, temporaries=temporaries)
-
-
-class _Held:
-    """Values in one allocation, by start: start, end, value."""
-
-    def __init__(self) -> None:
-        self.values: list[tuple[int, int, int]] = []
-        self._is_ascending = True  # by their ends too: no range contains another
-
-    def add(self, start: int, end: int, value: int) -> None:
-        values = self.values
-        place = bisect.bisect(values, (start, end, value))
-        if any(one[1] > end for one in values[max(place - 1, 0) : place]):
-            self._is_ascending = False
-        if any(one[1] < end for one in values[place : place + 1]):
-            self._is_ascending = False
-        values.insert(place, (start, end, value))
-
-    def since(self, start: int) -> Iterator[tuple[int, int, int]]:
-        """Yield values that end at an instant or later, and possibly others, in order."""
-        first = bisect.bisect_left(self.values, start, key=_END) if self._is_ascending else 0
-        return map(self.values.__getitem__, range(first, len(self.values)))
+    def _heap(self, color: int) -> Allocation:
+        heap = HeapSimulation(self._flow, self._sharing, self._sizes)
+        heap.run(self._waiting[color])
+        step = self._step(color)
+        if sum(chunk.size + step for chunk in heap.chunks) > LAST:
+            raise TooLargeError
+        allocation = Allocation(self._rules.pack(heap.chunks, step, heap.events), color, "heap")
+        for chunk in heap.chunks:
+            allocation.values += [(value, chunk.offset) for value in chunk.keys]
+        allocation.values += [(value, 0) for value in heap.empty]
+        return allocation
 
 
 def partition(
@@ -887,13 +749,8 @@ def partition(
     items = list(items)
     first, last = 0, len(items)
     while True:
-        while first < last and goes_first(items[first]):
-            first += 1
-        if first == last:
-            return items, first
-        last -= 1
-        while first < last and not goes_first(items[last]):
-            last -= 1
+        first = next((k for k in range(first, last) if not goes_first(items[k])), last)
+        last = next((k for k in range(last - 1, first - 1, -1) if goes_first(items[k])), first)
         if first == last:
             return items, first
         items[first], items[last] = items[last], items[first]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -38,23 +39,14 @@ NODES = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A node of a shape: an array, a token, or a tuple's table of pointers.
-
-    Attributes:
-        shape: The shape of this part.
-        size_bytes: Bytes on the backend.
-        color: Memory space.
-        is_tuple: Whether it is the table of a tuple.
-        is_known: Whether its size follows from the text.
-        text: An array's shape as text; ``(...)`` for a tuple.
-    """
+    """A node of a shape: an array, a token, or a tuple's table of pointers."""
 
     shape: Shape
-    size_bytes: int
+    size_bytes: int  # on the backend
     color: int
     is_tuple: bool
-    is_known: bool = True
-    text: str = ""
+    is_known: bool = True  # whether its size follows from the text
+    text: str = ""  # of an array; ``(...)`` for a tuple
 
 
 _UNKNOWN = Shape(element_type="?")
@@ -123,59 +115,46 @@ class ShapeTrees:
         self._color = color
         self._whole = whole
         self._trees: dict[str, ShapeTree] = {}
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[int, Part] = {}
         self.unknown = ShapeTree([Part(_UNKNOWN, 0, 0, False, False, str(_UNKNOWN))], [1])
 
     def of(self, text: str) -> ShapeTree:
         """Return the tree of a shape text; one node of unknown size if it is not a shape."""
         tree = self._trees.get(text)
         if tree is None:
-            try:
-                tree = self._of_whole(self._reader.shape(text)) if text else self.unknown
-            except DumpSyntaxError:
-                tree = self.unknown
+            tree = self.unknown
+            if text:
+                with suppress(DumpSyntaxError):
+                    shape = self._reader.shape(text)
+                    tree = self._of_shape(shape if self._whole is None else self._whole(shape))
             self._trees[text] = tree
         return tree
 
-    def _of_whole(self, shape: Shape) -> ShapeTree:
-        return self.of_shape(shape if self._whole is None else self._whole(shape))
-
-    def of_shape(self, shape: Shape) -> ShapeTree:
-        parts: list[Part] = []
-        sizes: list[int] = []
-        open_tuples: list[tuple[int, Iterator[Shape]]] = []
-        known: dict[int, Part] = {}
-
-        def add(item: Shape) -> None:
-            part = known.get(id(item))
-            if part is None:
-                part = known[id(item)] = self._part(item)
-            if item.is_tuple:
-                open_tuples.append((len(parts), iter(item.tuple_shapes)))
-            parts.append(part)
-            sizes.append(1)
-
-        add(shape)
+    def _of_shape(self, shape: Shape) -> ShapeTree:
+        parts = [self._part(shape)]
+        sizes = [1]
+        open_tuples = [(0, iter(shape.tuple_shapes))]
         while open_tuples:
             start, rest = open_tuples[-1]
             item = next(rest, None)
             if item is None:
                 open_tuples.pop()
                 sizes[start] = len(parts) - start
-            else:
-                add(item)
+                continue
+            if item.is_tuple:
+                open_tuples.append((len(parts), iter(item.tuple_shapes)))
+            parts.append(self._part(item))
+            sizes.append(1)
         return ShapeTree(parts, sizes)
 
     def _part(self, shape: Shape) -> Part:
-        if shape.is_tuple:
-            size = self._measure(shape)
-            return Part(shape, size or 0, self._color(shape), True, size is not None, "(...)")
-        text = str(shape)
-        part = self._parts.get(text)
+        part = self._parts.get(id(shape))  # parts keep their shapes
         if part is None:
-            size = self._measure(shape)
-            part = Part(shape, size or 0, self._color(shape), False, size is not None, text)
-            self._parts[text] = part
+            size, text = self._measure(shape), "(...)" if shape.is_tuple else str(shape)
+            part = Part(
+                shape, size or 0, self._color(shape), shape.is_tuple, size is not None, text
+            )
+            self._parts[id(shape)] = part
         return part
 
 
@@ -185,24 +164,15 @@ PHI_ORDER = 1 << 120
 
 @dataclass(slots=True, eq=False)
 class Values:
-    """The values of a module, as columns; a value is its position in them.
+    """The values of a module, as columns; a value is its position in them."""
 
-    Attributes:
-        places: Definition of each: row and node.
-        parts: Shape part of each.
-        orders: XLA's number of each, which breaks ties, smaller first.
-        starts: First instant at which each lives.
-        ends: Last instant, inclusive.
-        position_ends: Instant of its last position (a computation's end if that returns it).
-        last_places: That position; for a get-tuple-element that the text omits, ``-1 - place`` of
-            the part that it takes.
-    """
-
-    places: list[int] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)  # definition of each: row and node
     parts: list[Part] = field(default_factory=list)
-    orders: list[int] = field(default_factory=list)
+    orders: list[int] = field(default_factory=list)  # XLA's number, which breaks ties
     starts: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)  # inclusive
+    # instant of its last position (a computation's end if that returns it), and that position;
+    # for a get-tuple-element that the text omits, ``-1 - place`` of the part that it takes
     position_ends: list[int] = field(default_factory=list)
     last_places: list[int] = field(default_factory=list)
 
@@ -247,8 +217,6 @@ class Dataflow:
     """Values of a module, with their buffers and live ranges.
 
     Attributes:
-        table: The module.
-        trees: Shapes of its instructions.
         values: The values; those that a loop carries unchanged are merged.
         buffers: Values that share bytes; each value is in exactly one buffer. Sorted by
             `Values.orders`.
@@ -326,11 +294,9 @@ class FusedBody:
 
     Attributes:
         rows: Row of each.
-        opcodes: Opcode of each.
-        operands: Positions of the operands of each.
         users: Positions of the users of each, without repetition.
         parameters: Parameter number to position.
-        root: Position of the result.
+        outputs: Positions of the results; the elements of a tuple.
     """
 
     rows: Sequence[int]
@@ -339,6 +305,7 @@ class FusedBody:
     users: Sequence[Sequence[int]]
     parameters: dict[int, int]
     root: int
+    outputs: Sequence[int]
 
     def is_elementwise(self, position: int, operand_number: int) -> bool:
         """Whether an instruction computes each element from the same one of an operand."""
@@ -347,8 +314,12 @@ class FusedBody:
             return operand_number == 0
         return opcode in ELEMENTWISE
 
-    def is_elementwise_on(self, position: int, operand: int) -> bool:
-        return self.is_elementwise(position, self.operands[position].index(operand))
+    def before(self, position: int) -> Iterator[int]:
+        """Yield an instruction and those from which it is computed elementwise, first operands."""
+        yield position
+        while self.opcodes[position] in ELEMENTWISE | {"bitcast"} and self.operands[position]:
+            position = self.operands[position][0]
+            yield position
 
 
 class FusedBodies:
@@ -363,11 +334,8 @@ class FusedBodies:
 
     def kind(self, row: int) -> str:
         """Return the kind of a fusion: ``kLoop``, ``kInput``, ``kOutput``, ``kCustom``."""
-        match = _KIND.search(self._attributes(row))
+        match = _KIND.search(self._module.columns.attributes_text(row))
         return match[1] if match else ""
-
-    def _attributes(self, row: int) -> str:
-        return self._module.columns.attributes_text(row)
 
     def computation(self, row: int) -> HloComputation | None:
         place = self._places.get(row, NOTHING)
@@ -406,6 +374,7 @@ class FusedBodies:
             users=users,
             parameters=parameters,
             root=root,
+            outputs=operands[root] if opcodes[root] == "tuple" else [root],
         )
 
     def in_place(
@@ -426,10 +395,9 @@ class FusedBodies:
         body = self.of(row)
         if body is None:
             return
-        outputs: list[ShapeIndex] = [()]
-        if body.opcodes[body.root] == "tuple":
-            outputs = [(k,) for k in range(len(body.operands[body.root]))]
-        for index in outputs:
+        is_tuple = body.opcodes[body.root] == "tuple"
+        for k in range(len(body.outputs)):
+            index = (k,) if is_tuple else ()
             number = self._updated_parameter(body, index, depth)
             if number is not None:
                 yield number, (), index
@@ -473,7 +441,7 @@ class FusedBodies:
             if body.opcodes[position] == "tuple" and index and index[0] < len(operands):
                 position, index = operands[index[0]], index[1:]
             elif body.opcodes[position] == "get-tuple-element" and operands:
-                match = INDEX.search(self._attributes(body.rows[position]))
+                match = INDEX.search(self._module.columns.attributes_text(body.rows[position]))
                 position, index = operands[0], (int(match[1]) if match else 0, *index)
             else:
                 break
@@ -491,10 +459,7 @@ def in_place_pairs(
 ) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
     """Yield operand number and index, and the output index that must share its bytes.
 
-    Args:
-        opcode: Opcode of an instruction.
-        count: How many operands it has.
-        tree: Its shape.
+    They are those of an instruction of an opcode, with `count` operands, and a shape.
     """
     if opcode in ("dynamic-update-slice", "set-dimension-size"):
         yield 0, (), ()
@@ -507,17 +472,11 @@ def in_place_pairs(
     elif opcode == "ragged-all-to-all":
         yield 1, (), ()
     elif opcode in ("collective-permute", "collective-permute-start") and count == 4:
-        yield from _permute_pairs(opcode, tree)
-
-
-def _permute_pairs(opcode: str, tree: ShapeTree) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
-    prefix = (1,) if opcode.endswith("start") else ()
-    node = tree.at(prefix)
-    if node is None:
-        return
-    yield 1, (), prefix
-    for k in range(len(tree.children(node))):
-        yield 1, (k,), (*prefix, k)
+        prefix = (1,) if opcode.endswith("start") else ()  # it writes into operand 1
+        node = tree.at(prefix)
+        if node is not None:
+            yield 1, (), prefix
+            yield from ((1, (k,), (*prefix, k)) for k in range(len(tree.children(node))))
 
 
 def aliasing_pairs(attributes: str) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
@@ -557,12 +516,9 @@ class BufferSharing:
         return self._opcodes[user_row] in _SHARING
 
     def may_share(self, operand_place: int, user_row: int, user_node: int) -> bool:
-        """Whether an instruction may write a part of its result over a part of an operand.
+        """Whether an instruction may write a node of its result over a part of an operand.
 
-        Args:
-            operand_place: Where the operand's value is; see `Values.last_places`.
-            user_row: The instruction.
-            user_node: Node of its result.
+        The operand's value is at a place of `Values.last_places`.
         """
         flow = self._flow
         hidden = operand_place < 0
@@ -579,8 +535,7 @@ class BufferSharing:
         parts = flow.tree(row).parts
         if node >= len(parts):  # a damaged text takes an element that is not there
             return False
-        given = parts[node]
-        made = flow.tree(user_row).parts[user_node]
+        given, made = parts[node], flow.tree(user_row).parts[user_node]
         hint = None
         if self._backend == "tpu":
             hint = self._tpu(user_row, number, user_node)
@@ -631,12 +586,10 @@ class BufferSharing:
         if kind == "kOutput" and body.opcodes[body.root] == "add":
             operands = body.operands[body.root]
             products = [p for p in operands if body.opcodes[p] in ("convolution", "dot")]
-            if not products:
-                return False
-            other = 1 if products[0] == operands[0] else 0
-            return body.users[parameter] == [body.root] and [
-                k for k, p in enumerate(operands) if p == parameter
-            ] == [other]
+            other = 1 if products[:1] == operands[:1] else 0
+            numbers = [k for k, p in enumerate(operands) if p == parameter]
+            is_other = body.users[parameter] == [body.root] and numbers == [other]
+            return bool(products) and is_other
         return _used_elementwise(body, parameter, through_tuples=False)
 
     def _tpu(self, row: int, number: int, node: int) -> bool | None:
@@ -738,65 +691,58 @@ class _GpuFusion:
 
     def __init__(self, body: FusedBody, kind: str, flow: Dataflow) -> None:
         self._body = body
-        self._kind = kind
         self._flow = flow
-        self._outputs = (
-            list(body.operands[body.root]) if body.opcodes[body.root] == "tuple" else [body.root]
-        )
+        chains = (p for output in body.outputs for p in body.before(output))
+        reductions = (p for p in chains if kind == "kInput" and body.opcodes[p] == "reduce")
+        self._reduction = next(reductions, None)  # that it is built around
 
     def may_share(self, parameter: int, index: ShapeIndex) -> bool:
+        """Whether an output may be written over a parameter."""
         body = self._body
         output = body.root
         if body.opcodes[output] == "tuple":
-            if not index or index[0] >= len(self._outputs):
+            if not index or index[0] >= len(body.outputs):
                 return False
-            output = self._outputs[index[0]]
+            output = body.outputs[index[0]]
         written = output
         if body.opcodes[written] == "bitcast" and body.operands[written]:
             written = body.operands[written][0]
-        reduction = self._reduction()
-        queue, visited, reached = [parameter], {parameter}, False
+        queue, visited = [parameter], {parameter}
         for current in queue:
-            reached = reached or current == output
-            if current == reduction:
+            if current == self._reduction:
                 continue
             for user in body.users[current]:
                 if user not in visited:
                     visited.add(user)
                     queue.append(user)
-                if not self._same_order(current, user, written, reduction, index):
+                if not self._same_order(current, user, written, index):
                     return False
-        return reached and not self._reaches_other_order(visited, output, written)
+        reached = [p for p in body.outputs if p in visited]
+        return output in visited and (
+            all(p == output for p in reached) or self._is_in_one_order(reached, written)
+        )
 
-    def _reduction(self) -> int | None:
-        """Return the reduction that a fusion is built around, or None."""
-        if self._kind != "kInput":
-            return None
+    def _is_in_one_order(self, outputs: Sequence[int], written: int) -> bool:
+        """Whether several outputs that read a parameter are written in the same order."""
         body = self._body
-        for output in self._outputs:
-            source = output
-            while body.opcodes[source] in ELEMENTWISE | {"bitcast"} and body.operands[source]:
-                source = body.operands[source][0]
-            if body.opcodes[source] == "reduce":
-                return source
-        return None
+        chains = (p for output in outputs for p in body.before(output))
+        return body.opcodes[written] in ELEMENTWISE and not any(
+            body.opcodes[p] in ("transpose", "copy") for p in chains
+        )
 
-    def _same_order(
-        self, current: int, user: int, written: int, reduction: int | None, index: ShapeIndex
-    ) -> bool:
+    def _same_order(self, current: int, user: int, written: int, index: ShapeIndex) -> bool:
         """Whether a use reads elements in the order in which the output is written.
 
         In-place sorts inside a fusion are observed with jax 0.10.2.
         """
         body = self._body
         opcode, operands = body.opcodes[user], body.operands[user]
-        if user == written and opcode == "scatter":
-            held = (len(operands) - 1) // 2
-            if operands.index(current) < held and operands.count(current) == 1:
-                return True
+        number, is_once = operands.index(current), operands.count(current) == 1
+        is_held = is_once and number < (len(operands) - 1) // 2
+        if user == written and opcode == "scatter" and is_held:
+            return True
         if user == written and opcode == "sort":
-            place = index[0] if index else 0
-            return operands.count(current) == 1 and operands.index(current) == place
+            return is_once and number == (index[0] if index else 0)
         update = body.operands[written]
         if (
             body.opcodes[written] == "dynamic-update-slice"
@@ -804,34 +750,13 @@ class _GpuFusion:
             and update[0] == operands[0]
             and self._shape(user) == self._shape(update[1])
         ):
-            shape = self._shape(user)
-            return shape.element_count == 1 or list(operands[1:]) == list(update[2:])
-        if opcode in ("bitcast", "tuple") or user == reduction:
+            is_one = self._shape(user).element_count == 1
+            return is_one or list(operands[1:]) == list(update[2:])
+        if opcode in ("bitcast", "tuple") or user == self._reduction:
             return True
-        if opcode != "copy" and body.is_elementwise_on(user, current):
+        if opcode != "copy" and body.is_elementwise(user, number):
             return True
-        return user == written and opcode == "dynamic-update-slice" and operands.index(current) == 1
+        return user == written and opcode == "dynamic-update-slice" and number == 1
 
     def _shape(self, position: int) -> Shape:
         return self._flow.tree(self._body.rows[position]).parts[0].shape
-
-    def _reaches_other_order(self, visited: set[int], output: int, written: int) -> bool:
-        """Whether another output that reads the parameter is written in another order."""
-        if len(self._outputs) < 2:
-            return False
-        reached = [p for p in self._outputs if p in visited]
-        if all(p == output for p in reached):
-            return False
-        body = self._body
-        if body.opcodes[written] not in ELEMENTWISE:
-            return True
-        return any(body.opcodes[self._hero(p)] in ("transpose", "copy") for p in reached)
-
-    def _hero(self, position: int) -> int:
-        body = self._body
-        source = position
-        while body.opcodes[source] in ELEMENTWISE | {"bitcast"} and body.operands[source]:
-            if body.opcodes[source] == "copy":
-                return source
-            source = body.operands[source][0]
-        return source if body.opcodes[source] == "transpose" else position

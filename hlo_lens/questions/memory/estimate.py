@@ -16,22 +16,11 @@ from hlo_lens.questions.memory.layout import DEFAULT_SPACE, LaidAllocation, Laid
 from hlo_lens.shapes.shape import HOST_SPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
-    from hlo_lens.buffers.estimate.heap_layout import Allocation, HeapLayout
+    from hlo_lens.buffers.estimate.heap_layout import Allocation
     from hlo_lens.buffers.estimate.values import Dataflow
     from hlo_lens.hlo.query import InstructionTable
-    from hlo_lens.shapes.shape import Shape
-
-
-_CATEGORIES = {
-    "parameter": "argument",
-    "constant": "constant",
-    "thread-local": "thread-local",
-    "output": "output",
-    "tuple": "output",
-    "heap": "temp",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,39 +86,23 @@ def memory_estimate(
     rules = backend_rules(module, backend or backend_of_text(module, table.producers), target)
     flow = dataflow(table, rules.measure, rules.color, rules.whole)
     try:
-        heaps = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
+        allocations = heap_layout(flow, BufferSharing(flow, rules.backend), rules.layout)
     except TooLargeError:
         return None
     return MemoryEstimate(
         backend=rules.backend,
-        temp_bytes=_temp_bytes(flow, rules, heaps),
-        layout=_laid(flow, heaps.allocations, rules.notes),
+        temp_bytes=_temp_bytes(flow, rules, allocations),
+        layout=_laid(flow, allocations, rules.notes),
     )
 
 
-def sizes_of(
-    table: InstructionTable, backend: str | None = None
-) -> tuple[Callable[[Shape], int | None], Callable[[Shape], int]]:
-    """Return functions for the bytes of a shape and its memory space on a module's backend.
-
-    Args:
-        table: The module.
-        backend: As for `memory_estimate`.
-    """
-    rules = backend_rules(table.module, backend or backend_of_text(table.module, table.producers))
-    return rules.measure, rules.color
-
-
-def _temp_bytes(flow: Dataflow, rules: BackendRules, layout: HeapLayout) -> int:
+def _temp_bytes(flow: Dataflow, rules: BackendRules, allocations: Sequence[Allocation]) -> int:
+    temps = [a for a in allocations if a.is_temp and a.color != HOST_SPACE]
     if rules.backend != "tpu":
-        return sum(a.size for a in layout.allocations if a.is_temp and a.color != HOST_SPACE)
-    number = layout.temporaries.get(DEFAULT_SPACE)
-    if number is None:
-        return 0
-    allocation = layout.allocations[number]
-    if not any(_is_in_memory(flow, value) for value, _ in allocation.values):
-        return 0
-    return round_up(allocation.size, TPU_PAGE)
+        return sum(a.size for a in temps)
+    temps = [a for a in temps if a.color == DEFAULT_SPACE]
+    is_in_memory = any(_is_in_memory(flow, value) for a in temps for value, _ in a.values)
+    return round_up(sum(a.size for a in temps), TPU_PAGE) if is_in_memory else 0
 
 
 def _is_in_memory(flow: Dataflow, value: int) -> bool:
@@ -147,74 +120,57 @@ def _is_in_memory(flow: Dataflow, value: int) -> bool:
 def _laid(
     flow: Dataflow, allocations: Sequence[Allocation], notes: tuple[str, ...]
 ) -> MemoryLayout:
-    numbered = list(enumerate(allocations))
     columns, values = flow.table.module.columns, flow.values
+    laid: list[LaidValue] = []
+    for index, one in enumerate(allocations):
+        if one.row >= 0:  # a thread-local result
+            name, part = columns.name(one.row), flow.tree(one.row).parts[0]
+            text = str(part.shape) if part.is_tuple else part.text
+            laid.append(LaidValue(f"{name}{{}}", name, index, 0, one.size, 0, flow.end, text))
+        for value, offset in one.values:
+            part = values.parts[value]
+            name, maker = _value_name(flow, value)
+            span = values.starts[value], values.ends[value]
+            laid.append(LaidValue(name, maker, index, offset, part.size_bytes, *span, part.text))
     unknown = sum(not part.is_known for part in values.parts)
     sized = (f"{unknown} values of unknown size count as 0 bytes",) if unknown else ()
     return MemoryLayout(
         source="estimate",
-        allocations=tuple(_laid_allocation(index, one) for index, one in numbered),
-        values=tuple(value for index, one in numbered for value in _laid_values(flow, index, one)),
+        allocations=tuple(
+            LaidAllocation(
+                index=index,
+                size=one.size,
+                color=one.color,
+                category="temp" if one.is_temp else one.kind,
+                is_output=one.is_output,
+                parameter_number=None if one.parameter is None else one.parameter[0],
+            )
+            for index, one in enumerate(allocations)
+        ),
+        values=tuple(laid),
         schedule=[columns.name(row) for row in flow.schedule],
         is_complete=not flow.skipped and not unknown,
         notes=(*notes, *sized, *(f"not modelled: {what}" for what in flow.skipped)),
     )
 
 
-def _laid_values(flow: Dataflow, index: int, allocation: Allocation) -> Iterator[LaidValue]:
-    columns, values = flow.table.module.columns, flow.values
-    if allocation.row >= 0:
-        name = columns.name(allocation.row)
-        part = flow.tree(allocation.row).parts[0]
-        shape_text = str(part.shape) if part.is_tuple else part.text
-        yield LaidValue(f"{name}{{}}", name, index, 0, allocation.size, 0, flow.end, shape_text)
-    for value, offset in allocation.values:
-        row, node = divmod(values.places[value], NODES)
-        name = columns.name(row)
-        shape_index = flow.tree(row).index(node) if node else ()
-        part = values.parts[value]
-        yield LaidValue(
-            f"{name}{{{','.join(map(str, shape_index))}}}" if node else f"{name}{{}}",
-            name,
-            index,
-            offset,
-            part.size_bytes,
-            values.starts[value],
-            values.ends[value],
-            part.text,
-        )
-
-
-def _laid_allocation(index: int, allocation: Allocation) -> LaidAllocation:
-    return LaidAllocation(
-        index=index,
-        size=allocation.size,
-        color=allocation.color,
-        category="temp" if allocation.is_temp else _CATEGORIES[allocation.kind],
-        is_output=allocation.is_output,
-        parameter_number=None if allocation.parameter is None else allocation.parameter[0],
-    )
+def _value_name(flow: Dataflow, value: int) -> tuple[str, str]:
+    """Return the name of a value with its shape index, and that of its instruction."""
+    row, node = divmod(flow.values.places[value], NODES)
+    name = flow.table.module.columns.name(row)
+    index = ",".join(map(str, flow.tree(row).index(node))) if node else ""
+    return f"{name}{{{index}}}", name
 
 
 def live_ranges(table: InstructionTable, *, backend: str | None = None) -> LiveRanges | None:
-    """Return the live ranges of values; None if the text has no schedule.
-
-    Args:
-        table: The module.
-        backend: ``cpu``, ``gpu`` or ``tpu`` if the caller knows it.
-    """
+    """Return the live ranges of values; None if the text has no schedule."""
     if why_no_estimate(table) is not None:
         return None
-    flow = dataflow(table, *sizes_of(table, backend))
-    name_of = flow.table.module.columns.name
-    ranges: dict[str, tuple[int, int]] = {}
-    values = flow.values
-    for place, start, end in zip(values.places, values.starts, values.ends, strict=True):
-        row, node = divmod(place, NODES)
-        index = flow.tree(row).index(node) if node else ()
-        ranges[f"{name_of(row)}{{{','.join(map(str, index))}}}"] = (start, end)
+    rules = backend_rules(table.module, backend or backend_of_text(table.module, table.producers))
+    flow = dataflow(table, rules.measure, rules.color)
+    spans = zip(flow.values.starts, flow.values.ends, strict=True)
     return LiveRanges(
-        schedule=[name_of(row) for row in flow.schedule],
-        ranges=ranges,
+        schedule=[table.module.columns.name(row) for row in flow.schedule],
+        ranges={_value_name(flow, value)[0]: span for value, span in enumerate(spans)},
         is_complete=not flow.skipped,
     )
