@@ -50,7 +50,7 @@ from hlo_lens.hlo.opcodes import opcode_traits, opcodes_where
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hlo_lens.buffers.estimate.values import Part, ShapeTree
+    from hlo_lens.buffers.estimate.values import ShapeTree
     from hlo_lens.buffers.estimate.walk import Invocation
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.shapes.shape import Shape
@@ -58,40 +58,30 @@ if TYPE_CHECKING:
 
 def async_start(walk: Walk, call: Invocation, row: int) -> list[int]:
     """Return the operands in the start's result and the results of its computation."""
-    tree = walk.tree(row)
-    arguments = walk.arguments(row)
     called = walk.called(row)
     walk.wrapped[row] = called[0] if called else None
-    given = _passed_operands(tree, arguments)
-    _run_wrapped(walk, row, row, tree, arguments, given)
+    given = _passed_operands(walk.tree(row), walk.arguments(row))
+    _run_wrapped(walk, row, row, walk.arguments(row), given)
     return walk.fill(row, given.get)
 
 
 def _run_wrapped(
-    walk: Walk,
-    row: int,
-    start: int,
-    tree: ShapeTree,
-    arguments: Sequence[list[int]],
-    given: dict[int, int],
+    walk: Walk, row: int, start: int, arguments: list[list[int]], given: dict[int, int]
 ) -> None:
     """Walk the computation of an async operation once all its operands are known."""
-    computation = walk.wrapped.get(start)
+    computation, tree = walk.wrapped.get(start), walk.tree(row)
     if computation is None:
         return
-    opcodes = walk.opcodes
-    wanted = sum(opcodes[inner] == "parameter" for inner in computation.rows)
+    wanted = sum(walk.opcodes[inner] == "parameter" for inner in computation.rows)
     if len(arguments) < wanted:
         return
     first = len(walk.values)
-    result = walk.enter(computation, list(arguments)).root
+    result = walk.enter(computation, arguments).root
     walk.wrapped[start] = None
     walk.async_values[row] = range(first, len(walk.values))
     below = tree.children(0)
     if len(below) > 1 and len(result) == tree.sizes[below[1]]:
-        for offset, value in enumerate(result):
-            if not tree.parts[below[1] + offset].is_tuple:
-                given[below[1] + offset] = value
+        given |= _arrays(tree, below[1], result)
 
 
 def sugared_start(walk: Walk, call: Invocation, row: int) -> list[int]:
@@ -104,7 +94,7 @@ def sugared_start(walk: Walk, call: Invocation, row: int) -> list[int]:
     arguments = walk.arguments(row)
     given = _passed_operands(tree, arguments)
     if _has_result(tree):
-        _run_unprinted(walk, call, row, tree, arguments, given)
+        _run_unprinted(walk, call, row, arguments, given)
     else:  # the operands come with an update, as those of a SparseCore do
         walk.unfinished.add(row)
     found = walk.fill(row, given.get)
@@ -120,32 +110,25 @@ def _has_result(tree: ShapeTree) -> bool:
 
 
 def _run_unprinted(
-    walk: Walk,
-    call: Invocation,
-    row: int,
-    tree: ShapeTree,
-    arguments: list[list[int]],
-    given: dict[int, int],
+    walk: Walk, call: Invocation, row: int, arguments: list[list[int]], given: dict[int, int]
 ) -> None:
     """Define the result of the one instruction of a computation that is not printed."""
     walk.schedule += [row] * len(arguments)
     called = walk.called(row) if walk.opcodes[row] == "call-start" else []
-    first = len(walk.values)
+    first, instant, tree = len(walk.values), len(walk.schedule), walk.tree(row)
     below = tree.children(0)
     result = range(below[1], below[1] + tree.sizes[below[1]]) if len(below) > 1 else range(0)
+    defined: dict[int, int] = {}
     if called:
         ran = walk.enter(called[0], arguments).root
-        defined = dict(zip(result, ran, strict=False)) if len(ran) == len(result) else {}
+        if len(ran) == len(result):
+            defined = dict(zip(result, ran, strict=True))
     else:
         # numbered like a computation of its own before this one
-        place = call.computation.place
-        order = (place * COMPUTATION - COMPUTATION // 2 + len(walk.schedule)) * NODES
-        defined = {
-            node: walk.values.add(
-                row * NODES + node, tree.parts[node], order + node, *[len(walk.schedule)] * 2
-            )
-            for node in result
-        }
+        order = (call.computation.place * COMPUTATION - COMPUTATION // 2 + instant) * NODES
+        for node in result:
+            place = row * NODES + node
+            defined[node] = walk.values.add(place, tree.parts[node], order + node, instant, instant)
     walk.use("fusion", walk.operands[row], len(walk.schedule))
     walk.schedule.append(row)
     walk.async_values[row] = range(first, len(walk.values))
@@ -168,15 +151,19 @@ def _is_wrapped(walk: Walk, row: int) -> bool:
     return '"communication_domain"' in walk.module.columns.attributes_text(row)
 
 
-def unless_wrapped(rule: Rule | None) -> Rule:
-    """Return a rule of an older start (None: it defines its result), for both forms of it."""
+def unless_wrapped(rule: Rule) -> Rule:
+    """Return a rule of an older start, for both forms of it."""
 
     def start(walk: Walk, call: Invocation, row: int) -> list[int]:
-        if _is_wrapped(walk, row):
-            return sugared_start(walk, call, row)
-        return walk.define_all(row) if rule is None else rule(walk, call, row)
+        is_wrapped = _is_wrapped(walk, row)
+        return sugared_start(walk, call, row) if is_wrapped else rule(walk, call, row)
 
     return start
+
+
+def _arrays(tree: ShapeTree, first: int, values: Iterable[int]) -> dict[int, int]:
+    """Return values by the nodes from the first on, without tables of tuples."""
+    return {k: value for k, value in enumerate(values, first) if not tree.parts[k].is_tuple}
 
 
 def _passed_operands(tree: ShapeTree, arguments: Sequence[list[int]]) -> dict[int, int]:
@@ -184,14 +171,12 @@ def _passed_operands(tree: ShapeTree, arguments: Sequence[list[int]]) -> dict[in
     top = tree.children(0)
     if not top:
         return given
-    slots = tree.children(top[0]) if tree.parts[top[0]].is_tuple else [top[0]]
-    if tree.parts[top[0]].is_tuple and len(slots) != len(arguments) and len(arguments) == 1:
+    slots = tree.children(top[0])
+    if not tree.parts[top[0]].is_tuple or (len(slots) != len(arguments) == 1):
         slots = [top[0]]
     for slot, argument in zip(slots, arguments, strict=False):
         if tree.sizes[slot] == len(argument):
-            for offset, value in enumerate(argument):
-                if not tree.parts[slot + offset].is_tuple:
-                    given[slot + offset] = value
+            given |= _arrays(tree, slot, argument)
     return given
 
 
@@ -226,9 +211,9 @@ def async_update(walk: Walk, call: Invocation, row: int) -> list[int]:
     walk.chain[row] = start
     if start in walk.unfinished and _has_result(tree):
         walk.unfinished.discard(start)
-        _run_unprinted(walk, call, row, tree, arguments, given)
+        _run_unprinted(walk, call, row, arguments, given)
     else:
-        _run_wrapped(walk, row, start, tree, arguments, given)
+        _run_wrapped(walk, row, start, arguments, given)
     return walk.fill(row, given.get)
 
 
@@ -266,8 +251,7 @@ def async_done(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 def copy_start(walk: Walk, call: Invocation, row: int) -> list[int]:
     """Return a new value, and the operand as the source."""
-    operand = walk.operand(row, 0)
-    source = walk.tree(row).at((1,))
+    operand, source = walk.operand(row, 0), walk.tree(row).at((1,))
     return walk.fill(row, lambda node: operand[0] if operand and node == source else None)
 
 
@@ -290,25 +274,16 @@ def two_sided_start(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 
 def send(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Return a tuple that holds the operand."""
-    return _with_first(walk, row, 0)
-
-
-def recv_done(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Return a tuple that holds the received value."""
-    return _with_first(walk, row, 1)
-
-
-def _with_first(walk: Walk, row: int, node_of_operand: int) -> list[int]:
-    operand = walk.operand(row, 0)
+    """Return a tuple that holds the operand; that of a recv-done holds its received value."""
+    operand, source = walk.operand(row, 0), int(walk.opcodes[row] == "recv-done")
     below = walk.tree(row).children(0)
-    if not below or len(operand) <= node_of_operand:
+    if not below or len(operand) <= source:
         return walk.define_all(row)
-    return walk.fill(row, lambda node: operand[node_of_operand] if node == below[0] else None)
+    return walk.fill(row, {below[0]: operand[source]}.get)
 
 
 def loop(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Walk a while's condition and body, and return its phis."""
+    """Walk a while's condition and body; return a phi per part, or what it carries unchanged."""
     places = {call.role: call.place for call in walk.module.links.calls.of_row(row)}
     condition_place, body_place = (places.get(role, NOTHING) for role in ("condition", "body"))
     initial = walk.operand(row, 0)
@@ -320,13 +295,21 @@ def loop(walk: Walk, call: Invocation, row: int) -> list[int]:
     if condition.place in walk.done or body.place in walk.done:
         walk.skip("computation that is called twice")
         return walk.define_all(row)
-    rows = [_loop_parameter(walk, computation, len(parts)) for computation in (condition, body)]
-    if min(rows) < 0:
+    states = []
+    for computation in (condition, body):
+        rows = (row for row in computation.rows if walk.opcodes[row] == "parameter")
+        states.append(next((r for r in rows if len(walk.tree(r).parts) == len(parts)), -1))
+    if min(states) < 0:
         walk.skip("while whose computations take another shape")
         return walk.define_all(row)
-    inside_condition = _loop_state(walk, rows[0], parts)
+
+    def phis(row: int) -> list[int]:
+        start = len(walk.schedule)
+        return [walk.define_phi(row, node, part, start) for node, part in enumerate(parts)]
+
+    inside_condition = phis(states[0])
     walk.computation(condition, [inside_condition])
-    state = _loop_state(walk, rows[1], parts)
+    state = phis(states[1])
     ran = walk.computation(body, [state])
     if len(ran.root) != len(parts):
         walk.skip("while whose body returns another shape")
@@ -339,35 +322,21 @@ def loop(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 
 def _loop_result(walk: Walk, row: int, ways: Sequence[Sequence[int]]) -> list[int]:
-    """Return the result of a loop: per part a phi, or the value that it carries unchanged.
-
-    `ways` are the values of each node before the loop, in its condition, in its body, and after.
-    """
-    initial, _, state, root = ways
+    """Return the values of a loop; `ways` are those before it, in its condition, body, after."""
+    initial, inside_condition, state, root = ways
     kept = _carried_round(walk, initial, state, root)
     found = []
     for node, part in enumerate(walk.tree(row).parts):
         if kept[node]:
-            for way in ways[1:3]:
-                _merge(walk, initial[node], way[node])
-            found.append(initial[node])
-            continue
-        result = walk.define_phi(row, node, part, len(walk.schedule))
-        for way in ways:
-            walk.joined.union(walk.merged.find(way[node]), result)
+            result = initial[node]
+            _merge(walk, result, inside_condition[node])
+            _merge(walk, result, state[node])
+        else:
+            result = walk.define_phi(row, node, part, len(walk.schedule))
+            for way in ways:
+                walk.joined.union(walk.merged.find(way[node]), result)
         found.append(result)
     return found
-
-
-def _loop_parameter(walk: Walk, computation: HloComputation, nodes: int) -> int:
-    """Return the row of a loop's parameter with so many nodes, or -1."""
-    rows = (row for row in computation.rows if walk.opcodes[row] == "parameter")
-    return next((row for row in rows if len(walk.tree(row).parts) == nodes), -1)
-
-
-def _loop_state(walk: Walk, row: int, parts: Sequence[Part]) -> list[int]:
-    start = len(walk.schedule)
-    return [walk.define_phi(row, node, part, start) for node, part in enumerate(parts)]
 
 
 def _carried_round(
@@ -533,9 +502,9 @@ _RULES: Mapping[str, Rule | None] = {
     "copy-done": copy_done,
     "all-gather-start": unless_wrapped(two_sided_start),
     "collective-permute-start": unless_wrapped(two_sided_start),
-    "all-reduce-start": unless_wrapped(None),
+    "all-reduce-start": unless_wrapped(lambda walk, _, row: walk.define_all(row)),
     "all-reduce-done": _all_reduce_done,
-    "recv-done": recv_done,
+    "recv-done": send,
     "recv-start": None,
     "send": send,
     "send-done": None,
@@ -557,13 +526,9 @@ def dataflow(
     color: Callable[[Shape], int] = operator.attrgetter("memory_space"),
     whole: Callable[[Shape], Shape] | None = None,
 ) -> Dataflow:
-    """Return values, buffers and live ranges of a module.
+    """Return values, buffers and live ranges of a module whose text is in execution order.
 
-    Args:
-        table: A module whose text is in execution order and that has an entry.
-        measure: Bytes of an array, or of the table of a tuple; None if unknown.
-        color: Memory space of an array or a table.
-        whole: Shape of a result that is no element of a tuple, from the printed one.
+    The functions are those of `BackendRules`.
     """
     opcodes = {opcode for opcode, _ in table.opcode_sizes}
     rules = {opcode: rule for opcode in opcodes if (rule := _rule(opcode)) is not None}

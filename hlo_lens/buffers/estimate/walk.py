@@ -63,15 +63,9 @@ class Invocation:
 
 
 class Walk:
-    """One walk over the flattened schedule.
-
-    Args:
-        table: The module.
-        trees: Shapes of its instructions.
-        rules: Rules by opcode; all other opcodes define their whole results.
+    """One walk over the flattened schedule; opcodes without a rule define their whole results.
 
     Attributes:
-        values: The values found so far.
         merged: Values that are equal because a loop carries them unchanged.
         joined: Values that share bytes.
         value_lists: Row to the values at each node of its shape.
@@ -81,7 +75,6 @@ class Walk:
         parameters: Number of an entry parameter to the values at each node of it.
         numbers: Row to XLA's number, which orders a computation's instructions.
         aliasing: Rows with ``output_to_operand_aliasing``.
-        fusions: The computations of fusions.
         async_values: Row of an async operation to the values of its computation.
         sugared: Rows of async-starts under the name of what they start; joined by their rule.
         unfinished: Rows of those of them whose operands come with an update.
