@@ -78,23 +78,18 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """A value of all devices.
-
-    Attributes:
-        classes: For each device a number; devices with equal numbers hold the same value.
-        numbers: The integer that each device holds, in all elements, where known.
-        table: The elements of a constant, equal on all devices, where they are integers.
-        marks: Bits of what it is computed from, as `Marks` gives them.
-    """
+    """A value of all devices: those with equal numbers in `classes` hold the same."""
 
     classes: tuple[int, ...]
     numbers: tuple[int, ...] | None = None
+    """The integer that each device holds, in all elements, where known."""
     table: tuple[int, ...] | None = None
+    """The elements of a constant, equal on all devices, where they are integers."""
     marks: int = 0
+    """Bits of what it is computed from, as `Marks` gives them."""
 
     @property
     def count(self) -> int:
-        """Number of different values."""
         return max(self.classes) + 1
 
 
@@ -117,15 +112,10 @@ class Marks:
 class DeviceValues:
     """The values of a program, by what devices hold the same.
 
-    Args:
-        module: The module.
-        devices: Number of its devices.
-        parameter: Returns the classes of an entry parameter's leaf by number and index; None for
-            one of which nothing is known.
-        groups: Returns the groups of a collective, and source and target of each transfer.
-        local: Returns for each operand of a custom call into a ``shard_map`` the classes of the
-            parts, none for one out of it; None for other custom calls.
-        marks: Gives bits that values carry.
+    ``parameter`` returns the classes of an entry parameter's leaf by number and index, or None;
+    ``groups`` the groups of a collective, and source and target of each transfer; ``local`` for
+    each operand of a custom call into a ``shard_map`` the classes of the parts, none for one out of
+    it, and None for other custom calls.
     """
 
     def __init__(
@@ -169,14 +159,10 @@ class DeviceValues:
 
     def _both(self, one: Held, other: Held) -> Held:
         """Return a value that is equal where both are."""
-        if one is other:
-            return one
-        found = self._meets.get((one, other))
-        if found is None:
+        if one is not other and (one, other) not in self._meets:
             pairs = zip(one.classes, other.classes, strict=True)
-            found = self._of(pairs, one.marks | other.marks)
-            self._meets[one, other] = found
-        return found
+            self._meets[one, other] = self._of(pairs, one.marks | other.marks)
+        return one if one is other else self._meets[one, other]
 
     def _all(self, trees: Iterable[Tree]) -> Held:
         """Return what is equal where all of some values are, without numbers."""
@@ -209,30 +195,26 @@ class DeviceValues:
 
     def _argument(self, number: int, row: int) -> Tree:
         shape = self._module.instruction(row).shape
-
-        def leaves(index: ShapeIndex) -> Tree:
+        trees: dict[ShapeIndex, Tree] = {}
+        is_tuple = shape is not None and shape.is_tuple
+        for index in [index for index, _ in shape.leaves()] if shape and is_tuple else [()]:
             classes = self._parameter(number, index)
             held = self.different if classes is None else self._of(classes)
             marks = self._marks.of_parameter(number, held)
-            return self._of(held.classes, marks) if marks else held
-
-        if shape is None or not shape.is_tuple:
-            return leaves(())
-        trees: dict[ShapeIndex, Tree] = {index: leaves(index) for index, _ in shape.leaves()}
+            trees[index] = self._of(held.classes, marks) if marks else held
         return _tree(trees)
 
     # ---- computations --------------------------------------------------------------------------
 
     def _simple_computations(self) -> set[int]:
         """Return the computations of one result, all of whose instructions compute elements."""
-        found, roots = set(), self._links.roots
-        for computation in self._module.computations:
-            place, rows = computation.place, computation.rows
-            opcodes = self._flow.opcodes
-            is_one = roots[place] != NOTHING and opcodes[roots[place]] != "tuple"
-            if is_one and all(_is_simple(one) for one in {opcodes[row] for row in rows}):
-                found.add(place)
-        return found
+        opcodes = self._flow.opcodes
+        return {
+            computation.place
+            for computation, root in zip(self._module.computations, self._links.roots, strict=True)
+            if root != NOTHING and opcodes[root] != "tuple"
+            if all(map(_is_simple, {opcodes[row] for row in computation.rows}))
+        }
 
     def _run(self, place: int, arguments: tuple[Tree, ...]) -> Tree:
         """Return the result of a computation."""
@@ -256,8 +238,8 @@ class DeviceValues:
                 values[row] = self._all(operands)
             elif opcode == "parameter":
                 number = self._module.instruction(row).parameter_number
-                is_given = number is not None and number < len(arguments)
-                values[row] = arguments[number] if is_given else self.different  # type: ignore[index]
+                given = () if number is None else arguments[number : number + 1]
+                values[row] = given[0] if given else self.different
             else:
                 if opcode_traits(opcode).is_product:
                     self.read[row] = self._both(self.read.get(row, self.same), self._all(operands))
@@ -269,12 +251,12 @@ class DeviceValues:
 
     def _value(self, row: int, opcode: str, operands: list[Tree]) -> Tree:
         traits = opcode_traits(opcode)
+        first = operands[0] if operands else self.different
         if opcode == "tuple":
             return tuple(operands)
         if opcode == "get-tuple-element":
             number = self._flow.number(row)
-            is_known = operands and number is not None
-            return self._element(operands[0], (number,)) if is_known else self.different  # type: ignore[arg-type]
+            return self.different if number is None else self._element(first, (number,))
         if opcode == "constant":
             return self._constant(row)
         if traits.is_device_number:
@@ -282,7 +264,7 @@ class DeviceValues:
             numbers = (divmod(d, partitions) for d in range(self._devices))
             return self._of((n[opcode == "partition-id"] for n in numbers), is_number=True)
         if traits.is_forwarding or traits.is_end or opcode == "copy-start":
-            return operands[0] if operands else self.different
+            return first
         if traits.collective_kind is not None:
             return self._collective(row, traits.collective_kind, operands)
         called = self._called(row, opcode, operands)
@@ -307,11 +289,13 @@ class DeviceValues:
         return self._run(calls[0].place, tuple(operands))
 
     def _constant(self, row: int) -> Held:
-        text = self._module.instruction(row).operand_text
-        shape = self._module.instruction(row).shape
-        if shape is None or shape.element_type not in _INTEGERS:
+        text, shape = (
+            self._module.instruction(row).operand_text,
+            self._module.instruction(row).shape,
+        )
+        if shape is None or shape.element_type not in _INTEGERS or len(shape.dimensions) > 1:
             return self.same
-        if len(text) > _MOST_CONSTANT or len(shape.dimensions) > 1:
+        if len(text) > _MOST_CONSTANT:
             return self.same
         plain = text.replace("true", "1").replace("false", "0")
         table = tuple(int(n) for n in _INTEGER.findall(plain) if len(n) < 19)
@@ -325,11 +309,11 @@ class DeviceValues:
         """Return a result that follows from the operands."""
         held = [one for one in operands if isinstance(one, Held)]
         shape = self._module.instruction(row).shape
-        if len(held) == len(operands) and shape is not None and shape.element_type in _INTEGERS:
+        is_number = shape is not None and shape.element_type in _INTEGERS
+        numbers = None
+        if is_number and len(held) == len(operands):
             numbers = self._number(row, opcode, held)
-            if numbers is not None:
-                return self._of(numbers, is_number=True)
-        return self._all(operands)
+        return self._all(operands) if numbers is None else self._of(numbers, is_number=True)
 
     def _number(self, row: int, opcode: str, held: list[Held]) -> list[int] | None:
         """Return the integer of each device; None where it is not known."""

@@ -76,13 +76,7 @@ _FIELD = re.compile(r"(\w+)=(\S+?)(?=[\s}])")
 
 
 class SpatialSize(NamedTuple):
-    """One spatial dimension of a convolution.
-
-    Attributes:
-        kernel: Size of the kernel.
-        output: Size of the output.
-        meetings: Number of pairs of kernel and output position on an input element.
-    """
+    """One spatial dimension of a convolution; pairs of kernel and output position that meet."""
 
     kernel: int
     output: int
@@ -90,13 +84,7 @@ class SpatialSize(NamedTuple):
 
 
 class ConvolutionSizes(NamedTuple):
-    """Sizes of a convolution, by label.
-
-    Attributes:
-        kernel: Sizes of the kernel: ``i``, ``o`` and spatial dimensions.
-        output: Sizes of the output: ``b``, ``f`` and spatial dimensions.
-        spatial: The spatial dimensions.
-    """
+    """Sizes of a convolution by label: ``i``, ``o``, ``b``, ``f`` and spatial dimensions."""
 
     kernel: Mapping[str, int]
     output: Mapping[str, int]
@@ -114,28 +102,32 @@ def convolution_sizes(
 ) -> ConvolutionSizes | None:
     """Return the sizes of a convolution; None if a size or label is not in the text, or damaged.
 
-    Args:
-        instruction: The instruction, for its ``dim_labels`` and ``window``.
-        shapes: Shapes of input, kernel and output of the forward convolution.
+    The shapes are those of input, kernel and output of the forward convolution.
     """
     labels = _LABELS.search(instruction.attribute("dim_labels") or "")
-    sizes = _labelled(shapes, labels.groups()) if labels is not None else None
-    if sizes is None:
-        return None
-    source, kernel, output = sizes
+    labelled = []
+    for shape, names, needed in zip(
+        shapes, labels.groups() if labels else ((),) * 3, ("bf", "io", "bf"), strict=True
+    ):
+        if shape is None or len(shape.dimensions) != len(names) or not {*needed} <= {*names}:
+            return None
+        pairs = zip(names, shape.dimensions, strict=True)
+        sizes = {label: size for label, size in pairs if size is not None}
+        if len(sizes) != len(names):
+            return None
+        labelled.append(sizes)
+    source, kernel, output = labelled
     spatial = sorted(label for label in kernel if label.isdigit())
     windows = _windows(instruction.attribute("window") or "", len(spatial))
     if windows is None or any(k not in source or k not in output for k in spatial):
         return None
     if any(kernel[k] > _LARGEST for k in spatial):
         return None
-    meetings = (
-        window.meetings(source[k], kernel[k], output[k])
+    positions = (
+        SpatialSize(kernel[k], output[k], window.meetings(source[k], kernel[k], output[k]))
         for k, window in zip(spatial, windows, strict=True)
     )
-    pairs = zip(spatial, meetings, strict=True)
-    positions = tuple(SpatialSize(kernel[k], output[k], count) for k, count in pairs)
-    return ConvolutionSizes(kernel, output, positions)
+    return ConvolutionSizes(kernel, output, tuple(positions))
 
 
 class _Window(NamedTuple):
@@ -163,20 +155,6 @@ class _Window(NamedTuple):
             first += (-(start // common) * inverse - first) % step
             total += max(0, (last - first) // step + 1)
         return total
-
-
-def _labelled(shapes: Sequence[Shape | None], labels: Sequence[str]) -> list[dict[str, int]] | None:
-    """Return the size of each labelled dimension of input, kernel and output; None if unknown."""
-    labelled = []
-    for shape, names, needed in zip(shapes, labels, ("bf", "io", "bf"), strict=True):
-        if shape is None or len(shape.dimensions) != len(names):
-            return None
-        pairs = zip(names, shape.dimensions, strict=True)
-        sizes = {label: size for label, size in pairs if size is not None}
-        if len(sizes) != len(names) or any(label not in sizes for label in needed):
-            return None
-        labelled.append(sizes)
-    return labelled
 
 
 def _windows(text: str, rank: int) -> list[_Window] | None:
@@ -207,22 +185,14 @@ _GROUPS = ("feature_group_count", "batch_group_count")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductSizes:
-    """Sizes of a product.
-
-    Attributes:
-        batch: Number of products of matrices.
-        rows: Rows of the left matrix, and of the result.
-        columns: Columns of the right matrix, and of the result.
-        depth: Elements of each sum.
-        are_rows_minor: Whether neighbours in the result's memory are of one column, not of one row;
-            None if the text does not show it.
-    """
+    """Sizes of a product: a batch of matrices of rows x depth with those of depth x columns."""
 
     batch: int
     rows: int
     columns: int
     depth: int
     are_rows_minor: bool | None = None
+    """Whether neighbours in the result's memory are of one column; None if it is not known."""
 
     @property
     def flops(self) -> int:
@@ -236,11 +206,7 @@ def product_sizes(
     """Return the sizes of a dot, convolution or matrix product of cuBLAS.
 
     None for other instructions, for grouped convolutions, which need not be matrix products, and if
-    a size is not in the text.
-
-    Args:
-        instruction: The instruction.
-        operands: Shapes to take for those of the operands of a dot or matrix product.
+    a size is not in the text. Other shapes may be taken for those of the operands of a product.
     """
     if instruction.opcode == "convolution":
         return _convolution(instruction)
@@ -366,11 +332,7 @@ _LHS_CONTRACTING = re.compile(r'"lhs_contracting_dimensions":\[([^\]]*)\]')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """One matrix product, convolution or kernel; its fields are columns of `Flops`.
-
-    None means not known. `known_times` is the number of runs with one trip of each loop without
-    known trip count; `branches` as in `branch_sums`.
-    """
+    """One matrix product, convolution or kernel; None means not known."""
 
     name: Annotated[str, "the instruction"]
     opcode: Annotated[str, "its opcode"]
@@ -382,23 +344,21 @@ class Product:
     is_opaque: bool = False
     branches: Branches = ()
     known_times: int = 1
+    """Number of runs with one trip of each loop without known trip count."""
     row: int = -1
 
     @property
     def run_flops(
         self,
     ) -> Annotated[int | None, Unit.COUNT, "multiplications and additions in one run"]:
-        """FLOP of one run; None if not known."""
         return run_product(self.flops, self.times)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flops(Records[Product]):
-    """The products of a program.
+    """The products of a program: unknown ones first, then by FLOP, largest first.
 
-    Attributes:
-        products: Unknown ones first, then by FLOP, largest first.
-        is_complete: Whether the text has the whole entry; else their sum is not known.
+    Their sum is not known if the text lacks a part of the entry (`is_complete`).
     """
 
     KIND: ClassVar[str] = "flops"
@@ -408,14 +368,12 @@ class Flops(Records[Product]):
     @property
     def total(self) -> int | None:
         """FLOP of one run, an upper bound if `is_at_most`; None if not known."""
-        bounds = self._bounds
-        return None if bounds is None else bounds.most
+        return None if self._bounds is None else self._bounds.most
 
     @property
     def is_at_most(self) -> bool:
         """Whether the total is an upper bound: branches of a conditional have different FLOP."""
-        bounds = self._bounds
-        return bounds is not None and bounds.is_at_most
+        return self._bounds is not None and self._bounds.is_at_most
 
     @property
     def at_least(self) -> int | None:
@@ -560,18 +518,11 @@ def flops_of(instruction: HloInstruction) -> int | None:
 def _dot(instruction: HloInstruction, contracting: str) -> int | None:
     """Return the FLOP of a product; None if a size is not known.
 
-    Args:
-        instruction: The product.
-        contracting: Numbers of the dimensions of operand 0 that are summed.
+    The text has the numbers of the dimensions of operand 0 that are summed.
     """
-    left = instruction.computation.module.operand_shape(instruction.row, 0)
-    result = _first_array(instruction.shape)
-    places = [bounded_int(number) for number in _NUMBER.findall(contracting)]
-    if left is None or result is None or any(place >= len(left.dimensions) for place in places):
-        return None
-    sizes = (*result.dimensions, *(left.dimensions[place] for place in places))
-    known = [size for size in sizes if size is not None]
-    return 2 * math.prod(known) if len(known) == len(sizes) else None
+    left, result = _sizes(instruction.operand_shape(0)), _sizes(_first_array(instruction.shape))
+    depth = None if left is None else _of(left, contracting)
+    return None if result is None or depth is None else 2 * math.prod(result) * depth
 
 
 def _first_array(shape: Shape | None) -> Shape | None:
@@ -598,12 +549,7 @@ _WRITTEN_ALIKE = ("tuple", "get-tuple-element", "bitcast", "opt-barrier")
 
 
 class Work(NamedTuple):
-    """Work of instructions; None where not known.
-
-    Attributes:
-        size_bytes: Bytes read and written.
-        flops: Multiplications and additions of products.
-    """
+    """Work of instructions: bytes read and written, FLOP of products; None where not known."""
 
     size_bytes: int | None
     flops: int | None
@@ -621,12 +567,7 @@ class _Body(NamedTuple):
 
 
 class WorkFinder:
-    """Finds the work of instructions; that of each computation is found once.
-
-    Args:
-        table: Table of the module.
-        calls: Trip counts of its loops.
-    """
+    """Finds the work of instructions; that of each computation is found once."""
 
     def __init__(self, table: InstructionTable, calls: CallCounts) -> None:
         self._table = table

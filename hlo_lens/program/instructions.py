@@ -17,7 +17,7 @@ Bytes are logical: the elements of all leaves of a result, no tiles, no padding,
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
@@ -90,26 +90,18 @@ class LargestInstruction(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LargestInstructions(Records[LargestInstruction]):
-    """Instructions by the bytes they produce, largest first, unknown sizes last.
-
-    Attributes:
-        positions: Positions in the table's `producers`, by bytes.
-        table: The instructions.
-        origins: Origins of their values.
-        total_bytes: Sum of the known bytes.
-        unknown_sizes: Number of rows of unknown size.
-        left_out_views: Number of instructions that pass on arrays of others.
-        left_out_embedded: Number of instructions in computations without buffers of their own.
-    """
+    """Instructions by the bytes they produce, largest first, unknown sizes last."""
 
     KIND: ClassVar[str] = "largest-instructions"
     positions: Sequence[int]
+    """Positions in the table's `producers`, by bytes."""
     table: InstructionTable
     origins: Origins
-    total_bytes: int
+    total_bytes: int  # known ones
     unknown_sizes: int
     left_out_views: int
     left_out_embedded: int
+    """Number of instructions in computations without buffers of their own."""
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows; rows of equal bytes by name."""
@@ -166,20 +158,15 @@ class SourceLine(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SourceBytes(Records[SourceLine]):
-    """Source lines by the bytes that their instructions produce, largest first.
-
-    Attributes:
-        lines: The lines.
-        parameters: Bytes and number of the program's parameters without a place.
-        unattributed: Bytes and number of all others without a place.
-        unknown_sizes: Number of counted instructions of unknown size.
-    """
+    """Source lines by the bytes that their instructions produce, largest first."""
 
     KIND: ClassVar[str] = "source-bytes"
     TOTALS: ClassVar[tuple[str, ...]] = ("result_bytes", "instructions")
     lines: tuple[SourceLine, ...]
     parameters: tuple[int, int]
+    """Bytes and number of the program's parameters without a place."""
     unattributed: tuple[int, int]
+    """Bytes and number of all others without a place."""
     unknown_sizes: int
 
     def residual_rows(self) -> tuple[Row, ...]:
@@ -194,25 +181,24 @@ class SourceBytes(Records[SourceLine]):
 def source_bytes(module: ModuleDump) -> SourceBytes:
     """Return the source lines of a module by the bytes they produce, then by file and line."""
     table, place_of = instruction_table(module), origins(module).place
-    found: defaultdict[tuple[str, int | None], list[int]] = defaultdict(lambda: [0, 0])
-    parameters = [0, 0]
-    unattributed = [0, 0]
+    sizes: Counter[tuple[str, int | None]] = Counter()
+    counts: Counter[tuple[str, int | None]] = Counter()
     for row, size in zip(table.producers, table.produced_bytes, strict=True):
         place = place_of(row)
-        if place is not None:
-            entry = found[place.file, place.line]
-        elif table.opcodes[row] == "parameter":
-            entry = parameters
-        else:
-            entry = unattributed
-        entry[0] += size or 0
-        entry[1] += 1
-    lines = [SourceLine(file, line, size, count) for (file, line), (size, count) in found.items()]
+        nameless = "[parameters]" if table.opcodes[row] == "parameter" else "[unattributed]"
+        key = (nameless, None) if place is None else (place.file, place.line)
+        sizes[key] += size or 0
+        counts[key] += 1
+    parameters, unattributed = (
+        (sizes[name, None], counts.pop((name, None), 0))
+        for name in ("[parameters]", "[unattributed]")
+    )
+    lines = [SourceLine(file, line, sizes[file, line], n) for (file, line), n in counts.items()]
     lines.sort(key=lambda line: (-line.result_bytes, line.source_file, line.source_line or 0))
     return SourceBytes(
         lines=tuple(lines),
-        parameters=(parameters[0], parameters[1]),
-        unattributed=(unattributed[0], unattributed[1]),
+        parameters=parameters,
+        unattributed=unattributed,
         unknown_sizes=list(table.produced_bytes).count(None),
     )
 
@@ -298,19 +284,11 @@ class AdjacentPart(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class InstructionDetails(Records[AdjacentPart]):
-    """One instruction, and what is next to it.
-
-    Attributes:
-        instruction: The instruction.
-        origin: Its origin in the user's program.
-        stack: Python call stack of the origin, innermost first.
-        runs: Runs of its computation in one run of the program.
-        adjacent: Operands, users, control predecessors, called computations, and callers of its
-            computation.
-    """
+    """One instruction, with its origin, and what is next to it."""
 
     KIND: ClassVar[str] = "instruction"
     adjacent: tuple[AdjacentPart, ...] = field(repr=False)
+    """Operands, users, control predecessors, called computations, callers of its computation."""
     instruction: HloInstruction
     origin: Origin
     stack: Stack

@@ -21,8 +21,7 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from enum import StrEnum
-from functools import cached_property
-from itertools import islice
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from hlo_lens.hlo.columns import END, OPERANDS_END, STRIDE
@@ -46,27 +45,16 @@ INFERRED = "~"
 
 
 class Basis(StrEnum):
-    """The way an origin was found.
+    """The way an origin was found."""
 
-    Attributes:
-        OWN: Metadata of the instruction itself.
-        FUSION_BODY: An instruction in the fusion or in another computation that it calls.
-        LOOP_BODY: The instruction in the loop's body that writes the value.
-        OPERAND: The value that it is computed from.
-        USER: The instruction that uses it.
-        ARGUMENT: The argument of the program that it is, or is computed from.
-        BEFORE: The call that asks for it, in the text from before optimizations.
-        COMBINED: The collective that it was combined into, which has the metadata of one member.
-    """
-
-    OWN = "own"
-    FUSION_BODY = "fusion body"
-    LOOP_BODY = "loop body"
-    OPERAND = "operand"
+    OWN = "own"  # metadata of the instruction itself
+    FUSION_BODY = "fusion body"  # of an instruction in the fusion or computation that it calls
+    LOOP_BODY = "loop body"  # of the instruction in the loop's body that writes the value
+    OPERAND = "operand"  # of the value that it is computed from
     USER = "user"
-    ARGUMENT = "argument"
-    BEFORE = "before optimizations"
-    COMBINED = "combined"
+    ARGUMENT = "argument"  # of the program, that it is or is computed from
+    BEFORE = "before optimizations"  # of the call that asks for it, in that text
+    COMBINED = "combined"  # of the collective that it was combined into, of one of its members
 
 
 def is_inferred(basis: str | None) -> bool:
@@ -80,25 +68,20 @@ def marked(source: str | None, basis: str | None) -> str | None:
 
 
 class Origin(NamedTuple):
-    """Origin of a value in the user's program.
-
-    Attributes:
-        place: Innermost place outside libraries; the innermost of all if there is none.
-        op_name: Operation path; of an argument its name.
-        basis: Way that the origin was found; None for no origin.
-        row: Row of the instruction whose metadata it is; None for no origin.
-        argument: Name of the argument that the value is, or is computed from, where nothing else
-            on the way to it has an origin.
-        has_own_path: Whether the operation path is of the instruction itself; the place may be
-            inferred.
-    """
+    """Origin of a value in the user's program; without basis none."""
 
     place: SourceLocation | None = None
+    """Innermost place outside libraries; the innermost of all if there is none."""
     op_name: str | None = None
+    """Operation path; of an argument its name."""
     basis: Basis | None = None
     row: int | None = None
+    """Row of the instruction whose metadata it is."""
     argument: str | None = None
+    """Name of the argument that the value is, or is computed from, where nothing else on the way to
+    it has an origin."""
     has_own_path: bool = False
+    """Whether the operation path is of the instruction itself; the place may be inferred."""
 
     @property
     def is_inferred(self) -> bool:
@@ -158,9 +141,8 @@ class InstructionPlaces:
         self._module = module
         self._text = module.columns.source.text
         self._spans = module.columns.spans
-        self._known: dict[str, SourceLocation | None] = {}
-        self._stacks: dict[str, Stack] = {}
-        self._names: dict[str, str | None] = {}
+        self.innermost_of, self._stack_of = cache(self._read), cache(self._read_stack)
+        self._name_of = cache(self._read_name)
 
     @property
     def has_any(self) -> bool:
@@ -175,30 +157,9 @@ class InstructionPlaces:
         """
         return self.innermost_of(self.key(row))
 
-    def innermost_of(self, key: str | None) -> SourceLocation | None:
-        """Return the same for the rows of a key."""
-        if key is None:
-            return None
-        if key not in self._known:
-            self._known[key] = self._read(key)
-        return self._known[key]
-
     def stack(self, row: int) -> Stack:
         """Return the call stack of a row."""
-        return self.stack_of(self.key(row))
-
-    def stack_of(self, key: str | None) -> Stack:
-        """Return the call stack of the rows of a key."""
-        if key is None:
-            return ()
-        if key not in self._stacks:
-            match = _FRAME_VALUE.match(key)
-            if match is None:
-                place = self._read(key)
-                self._stacks[key] = () if place is None else (place,)
-            else:
-                self._stacks[key] = self._module.stack_frames.stack(bounded_int(match[1]))
-        return self._stacks[key]
+        return self._stack_of(self.key(row))
 
     def op_name(self, row: int) -> str | None:
         """Return the operation path; None if the row has none, or one that XLA numbered itself."""
@@ -206,15 +167,13 @@ class InstructionPlaces:
         start, end = self._spans[base + OPERANDS_END], self._spans[base + END]
         place = self._text.find(_METADATA, start, end)
         match = None if place < 0 else _NAME_VALUE.search(self._text, place, end)
-        if match is None:
-            return None
-        text = match[1]
-        if text not in self._names:
-            name = self._string(text)
-            match = _NUMBERED.fullmatch(name)  # such as broadcast.13, which XLA made of an opcode
-            is_made = match and opcode_traits(match[1].replace("_", "-")).is_known
-            self._names[text] = None if not name or is_made else name
-        return self._names[text]
+        return None if match is None else self._name_of(match[1])
+
+    def _read_name(self, text: str) -> str | None:
+        name = self._string(text)
+        match = _NUMBERED.fullmatch(name)  # such as broadcast.13, which XLA made of an opcode
+        is_made = match and opcode_traits(match[1].replace("_", "-")).is_known
+        return None if not name or is_made else name
 
     def _string(self, text: str) -> str:
         if "\\" not in text:
@@ -226,9 +185,8 @@ class InstructionPlaces:
 
     def key(self, row: int) -> str | None:
         """Return the end of a row's metadata, from its place on; None if the row has no place."""
-        base = row * STRIDE
+        base, text = row * STRIDE, self._text
         start, end = self._spans[base + OPERANDS_END], self._spans[base + END]
-        text = self._text
         place = text.rfind(_FRAME, start, end)
         if place < 0:
             place = text.rfind(_FILE, start, end)
@@ -237,19 +195,23 @@ class InstructionPlaces:
         stop = text.find("}", place, end)
         return text[place : stop if stop >= 0 else end]
 
-    def _read(self, key: str) -> SourceLocation | None:
-        """Return the place in the end of a metadata value."""
+    def _read(self, key: str | None) -> SourceLocation | None:
+        key = key or ""
         match = _FRAME_VALUE.match(key)
         if match is not None:
             return self._module.stack_frames.user_location(bounded_int(match[1]))
         match = _FILE_VALUE.match(key)
-        if match is None:
+        file = "" if match is None else self._string(match[1])
+        if match is None or not file or makes_every_operation(file):
             return None
-        file = self._string(match[1])
-        line = bounded_int(match[2]) if match[2] else None
-        if not file or makes_every_operation(file):
-            return None
-        return SourceLocation(file=file, line=line)
+        return SourceLocation(file=file, line=bounded_int(match[2]) if match[2] else None)
+
+    def _read_stack(self, key: str | None) -> Stack:
+        match = _FRAME_VALUE.match(key or "")
+        if match is not None:
+            return self._module.stack_frames.stack(bounded_int(match[1]))
+        place = self._read(key)
+        return () if place is None else (place,)
 
 
 def argument_names(module: HloModule) -> Mapping[int, str]:
@@ -302,15 +264,7 @@ def origins_of(module: HloModule) -> Origins:
 
 
 class Origins:
-    """Origins of the values of a module, each found when first asked for.
-
-    Args:
-        module: The module.
-
-    Attributes:
-        places: Places of its instructions.
-        steps: Steps between its values.
-    """
+    """Origins of the values of a module, each found when first asked for."""
 
     def __init__(self, module: HloModule) -> None:
         self.places = InstructionPlaces(module)
@@ -318,14 +272,15 @@ class Origins:
         self._module = module
         self._owners = module.links.owners
         self._opcodes = self.steps.opcodes
-        self._found: dict[Value, Origin] = {}
         self._wasted = 0
+        self._found: dict[Value, Origin] = {}
         self._owned: dict[int, Origin | None] = {}
-        self._near: dict[Value, Origin] = {}
-        self._inside: dict[Value, Origin] = {}
         self._bodies: dict[Value, Origin] = {}
         self._open: set[int] = set()
         self._depth = 0
+        # without what a value is computed from and used by; the second for what a loop writes
+        self._nearest = cache(lambda value: self._with_loops(value, self._inner))
+        self._inner = cache(lambda value: self._with_loops(value, self.direct))
 
     def of_row(self, row: int) -> Origin:
         """Return the origin of an instruction."""
@@ -381,77 +336,51 @@ class Origins:
     def _around(self, value: Value, look: _Look) -> tuple[Origin, Origin]:
         """Return the origin of what a value is computed from or used by, and its argument.
 
-        Args:
-            value: The value.
-            look: Returns the origin of a value that is met.
+        ``look`` returns the origin of a value that is met.
         """
         made = weak = argument = NO_ORIGIN
         if self._opcodes[value.row] not in SOURCELESS:
-            made, weak, argument = self._from_operands(value, look)
+            made, weak, argument = self._near(value, Basis.OPERAND, look)
         if self.is_enough(made):
             return made, argument
-        used, weak_user = self._from_users(value, look)
+        used, weak_user, _ = self._near(value, Basis.USER, look)
         if self.is_enough(used):
             return used, argument
         best = next((origin for origin in (weak, weak_user) if self.is_enough(origin)), made)
         return (used if best.basis is None else best), argument
 
-    def _from_operands(self, value: Value, look: _Look) -> tuple[Origin, Origin, Origin]:
-        """Return the origin of what a value is computed from, a weak one, and the first argument.
+    def _near(self, value: Value, basis: Basis, look: _Look) -> tuple[Origin, Origin, Origin]:
+        """Return the origin of the nearest operand or user, a weak one, and the first argument.
 
         Loops and the slices that they take have weak origins: the line of the loop.
         """
-        waiting = deque(self.steps.sources(value))
-        seen = {value, *waiting}
+        is_large = self.steps.size(value) > SCALAR
+        is_back = basis is Basis.OPERAND
+        waiting, seen = deque([value]), {value}
         second = weak = argument = NO_ORIGIN
         visited = 0
         while waiting and visited < self._steps:
-            visited += 1
-            source = waiting.popleft()
-            near = look(source)
-            if near.basis is Basis.ARGUMENT:
-                argument = near if argument is NO_ORIGIN else argument
-                continue
-            if self.is_enough(near):
-                if not self._is_weak(source, near, value):
-                    return near.inferred(Basis.OPERAND), weak, argument
-                weak = near.inferred(Basis.OPERAND) if weak is NO_ORIGIN else weak
-            elif second is NO_ORIGIN and near.basis is not None:
-                second = near.inferred(Basis.OPERAND)
-            more = [other for other in self.steps.sources(source) if other not in seen]
-            seen.update(more)
-            waiting.extend(more)
-        self._wasted += visited
-        return second, weak, argument
-
-    def _from_users(self, value: Value, look: _Look) -> tuple[Origin, Origin]:
-        """Return the origin of the nearest user that has one, and a weak one."""
-        waiting = deque([value])
-        seen = {value}
-        second = weak = NO_ORIGIN
-        visited = 0
-        while waiting and visited < self._steps:
-            for user in islice(self.steps.users(waiting.popleft()), self._steps):
+            one = waiting.popleft()
+            for other in self.steps.sources(one) if is_back else self.steps.users(one):
                 visited += 1
-                if user in seen:
+                if visited > 2 * self._steps:
+                    break
+                if other in seen:
                     continue
-                seen.add(user)
-                near = look(user)
+                seen.add(other)
+                near = look(other)
                 if near.basis is Basis.ARGUMENT:
+                    argument = near if argument is NO_ORIGIN else argument
                     continue
                 if self.is_enough(near):
-                    if not self._is_weak(user, near, value):
-                        return near.inferred(Basis.USER), weak
-                    weak = near.inferred(Basis.USER) if weak is NO_ORIGIN else weak
+                    if not (is_large and self._is_of_loop(other, near)):
+                        return near.inferred(basis), weak, argument
+                    weak = near.inferred(basis) if weak is NO_ORIGIN else weak
                 elif second is NO_ORIGIN and near.basis is not None:
-                    second = near.inferred(Basis.USER)
-                waiting.append(user)
+                    second = near.inferred(basis)
+                waiting.append(other)
         self._wasted += visited
-        return second, weak
-
-    def _is_weak(self, met: Value, near: Origin, value: Value) -> bool:
-        """Return whether a better origin for a value than that of one met is searched for."""
-        return self._is_of_loop(met, near) and self.steps.size(value) > SCALAR
+        return second, weak, argument
 
     @property
     def _steps(self) -> int:
@@ -488,18 +417,6 @@ class Origins:
     def _argument_names(self) -> frozenset[str]:
         """Names of the arguments; XLA gives them to gathers of weights as operation paths too."""
         return frozenset(argument_names(self._module).values())
-
-    def _nearest(self, value: Value) -> Origin:
-        """Return the origin of a value without what it is computed from and used by."""
-        if value not in self._near:
-            self._near[value] = self._with_loops(value, self._inner)
-        return self._near[value]
-
-    def _inner(self, value: Value) -> Origin:
-        """Return the same for a value that another one written by a loop is computed from."""
-        if value not in self._inside:
-            self._inside[value] = self._with_loops(value, self.direct)
-        return self._inside[value]
 
     def _with_loops(self, value: Value, look: _Look) -> Origin:
         if self._opcodes[value.row] == "while" and value.element:

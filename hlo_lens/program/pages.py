@@ -8,7 +8,7 @@ logs, StableHLO, call trees) have sections here.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -18,7 +18,7 @@ from hlo_lens.program.flops import flops
 from hlo_lens.program.origins import INFERRED, marked
 from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import NOT_COMPILED, no_hlo_text
-from hlo_lens.render.result import Unit, columns_of, row_objects, rows_of
+from hlo_lens.render.result import Unit, columns_of, row_objects
 from hlo_lens.render.table import Section, Table, filled, table_of
 from hlo_lens.render.to_json import ModulePage
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
@@ -26,12 +26,8 @@ from hlo_lens.text.errors import HloLensError, UsageError
 from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from hlo_lens.buffers.assignment import BufferValues
-    from hlo_lens.buffers.live_range import HloLiveRange
-    from hlo_lens.buffers.memory_usage import MemoryUsageReport
     from hlo_lens.hlo.lowered import LoweredModule, LoweredValue
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.render.result import Cell, Row
@@ -70,16 +66,16 @@ def with_marks(table: Table) -> Table:
     source, basis = places["source"], places["origin_basis"]
     op_name, argument = places["op_name"], places.get("argument")
 
-    def shown(rows: Iterable[Row]) -> Iterator[Row]:
-        for row in rows:
-            cells = list(row)
-            cells[source] = marked(_text(row[source]), _text(row[basis]))
-            if argument is not None:
-                cells[op_name] = row[argument] or row[op_name]
-            yield tuple(cells)
+    def shown(row: Row) -> Row:
+        cells = list(row)
+        if row[source] is not None:
+            found = None if row[basis] is None else str(row[basis])
+            cells[source] = marked(str(row[source]), found)
+        if argument is not None:
+            cells[op_name] = row[argument] or row[op_name]
+        return tuple(cells)
 
-    read = table.read_shown or table.read_rows
-    return _with_legend(replace(table, read_shown=lambda: shown(read())), source)
+    return _with_legend(table, source, shown)
 
 
 def with_marked_groups(table: Table) -> Table:
@@ -87,58 +83,42 @@ def with_marked_groups(table: Table) -> Table:
     places = {column.name: place for place, column in enumerate(table.columns)}
     group, inferred = places["group"], places["inferred_bytes"]
 
-    def shown(rows: Iterable[Row]) -> Iterator[Row]:
-        for row in rows:
-            cells = list(row)
-            if row[inferred]:
-                cells[group] = f"{row[group]} {INFERRED}"
-            yield tuple(cells)
+    def shown(row: Row) -> Row:
+        label = f"{row[group]} {INFERRED}" if row[inferred] else row[group]
+        return (*row[:group], label, *row[group + 1 :])
 
-    return _with_legend(replace(table, read_shown=lambda: shown(table.read_rows())), group)
+    return _with_legend(table, group, shown)
 
 
-def _text(cell: object) -> str | None:
-    return cell if isinstance(cell, str) else None
+def _with_legend(table: Table, place: int, shown: Callable[[Row], Row]) -> Table:
+    read = table.read_shown or table.read_rows
+    marks = (str(shown(row)[place] or "") for row in islice(read(), _ROWS))
+    is_marked = any(mark.endswith(f" {INFERRED}") for mark in marks)
+    notes = (*table.notes, LEGEND) if is_marked else table.notes
+    return replace(table, read_shown=lambda: map(shown, read()), notes=notes)
 
 
-def _with_legend(table: Table, place: int) -> Table:
-    rows = islice(table.read_shown(), _ROWS) if table.read_shown is not None else ()
-    if any(str(row[place] or "").endswith(f" {INFERRED}") for row in rows):
-        return replace(table, notes=(*table.notes, LEGEND))
-    return table
+def text_sections(module: ModuleDump, topic: str | None = None) -> Iterator[Section]:
+    """Yield a section for each text of a module without HLO text.
 
+    For the topic ``memory`` or ``shardings`` those about it, with those of a program that is not
+    compiled.
+    """
+    if topic != "shardings":
+        yield from _buffer_sections(module)
+    log = module.log
+    if log is not None:
+        from hlo_lens.logs.page import MEMORY, SHARDINGS, WARNINGS, log_sections
 
-def text_sections(module: ModuleDump) -> Iterator[Section]:
-    """Yield a section for each text of a module without HLO text."""
-    yield from _buffer_sections(module)
-    if module.log is not None:
-        from hlo_lens.logs.page import log_sections
-
-        yield from log_sections(module.name, module.log)
+        has = {MEMORY: log.has_memory, SHARDINGS: log.shardings is not None, None: True}
+        if has[topic]:
+            topics = (MEMORY, WARNINGS, SHARDINGS) if topic is None else (topic,)
+            yield from log_sections(module.name, log, topics)
     yield from _lowered_sections(module)
-    if module.call_trees is not None:
+    if module.call_trees is not None and topic is None:
         from hlo_lens.call_trees.page import drawn_trees, tree_section
 
         yield from map(tree_section, drawn_trees(module.name, module.call_trees))
-
-
-def memory_text_sections(module: ModuleDump) -> Iterator[Section]:
-    """Yield the sections about memory, with those of a program that is not compiled."""
-    yield from _buffer_sections(module)
-    if module.log is not None and module.log.has_memory:
-        from hlo_lens.logs.page import MEMORY, log_sections
-
-        yield from log_sections(module.name, module.log, (MEMORY,))
-    yield from _lowered_sections(module)
-
-
-def sharding_text_sections(module: ModuleDump) -> Iterator[Section]:
-    """Yield the sections about shardings, with those of a program that is not compiled."""
-    if module.log is not None and module.log.shardings is not None:
-        from hlo_lens.logs.page import SHARDINGS, log_sections
-
-        yield from log_sections(module.name, module.log, (SHARDINGS,))
-    yield from _lowered_sections(module)
 
 
 def text_objects(module: ModuleDump) -> dict[str, object]:
@@ -175,12 +155,6 @@ class _ValueRow(NamedTuple):
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _CountRow:
-    name: Annotated[str, "operation, or target of custom calls"]
-    count: Annotated[int, Unit.COUNT, "number of them in the text"]
-
-
 def _lowered_sections(module: ModuleDump) -> Iterator[Section]:
     lowered = module.lowered
     if lowered is None:
@@ -198,16 +172,17 @@ def _lowered_sections(module: ModuleDump) -> Iterator[Section]:
         ("results", _sum(lowered.results)),
         ("operations", str(lowered.operations.total())),
     )
-    tables = (
-        _values("lowered-arguments", "Arguments", lowered.arguments or ()),
-        _values("lowered-results", "Results", lowered.results or ()),
-        _counts("lowered-operations", "Operations in the text", lowered.operations),
-        _counts("lowered-custom-calls", "Custom calls by target", lowered.custom_calls),
-    )
+    columns, tables = columns_of(_ValueRow), []
+    for what, values in (("Arguments", lowered.arguments), ("Results", lowered.results)):
+        rows = [_value_row(value) for value in values or ()]
+        rest = filled(columns, rows, [column.name for column in columns[3:]])
+        shown, name = ("name", "shape", "size_bytes", *rest), f"lowered-{what.lower()}"
+        if rows:
+            tables.append(table_of(name, what, columns, rows, shown=shown))
     yield Section(
         title=lowered.name or module.name,
         facts=facts,
-        tables=tuple(table for table in tables if table.row_count),
+        tables=tuple(tables),
         notes=tuple(str(gap) for gap in lowered.gaps),
     )
 
@@ -257,126 +232,45 @@ def _value_row(value: LoweredValue) -> _ValueRow:
     )
 
 
-def _values(name: str, title: str, values: Sequence[LoweredValue]) -> Table:
-    rows, columns = [_value_row(value) for value in values], columns_of(_ValueRow)
-    rest = filled(columns, rows, [column.name for column in columns[3:]])
-    return table_of(name, title, columns, rows, shown=("name", "shape", "size_bytes", *rest))
-
-
-def _counts(name: str, title: str, counts: Counter[str]) -> Table:
-    return table_of(name, title, columns_of(_CountRow), counts.most_common())
-
-
 # ---- buffer texts -------------------------------------------------------------------------------
 
 
 def _buffer_sections(module: ModuleDump) -> Iterator[Section]:
     """Yield a section for each buffer-side text of a module without a buffer assignment."""
+    from hlo_lens.logs.page import gap_notes
+
     usage, ranges, values = module.memory_usage_report, module.live_range, module.buffer_values
     if usage is not None:
-        yield _usage_section(module.name, usage)
+        spaces = [(f"{one.name} ({one.color})", one.total_bytes) for one in usage.spaces]
+        facts = [("total", f"{format_bytes(usage.total_bytes)} in all memory spaces")]
+        if usage.is_by_memory_space:
+            facts += [(name, format_bytes(size)) for name, size in spaces]
+        notes = gap_notes(usage.gaps, usage.is_complete)
+        yield Section(title=f"{module.name}: memory-usage report", facts=tuple(facts), notes=notes)
     if ranges is not None:
-        yield _live_range_section(module.name, ranges)
-    if values is not None:
-        yield _values_section(module.name, values)
-
-
-class _UsageSpace(NamedTuple):
-    name: Annotated[str, "XLA's name, which may be misleading"]
-    color: Annotated[int | None, "its number"]
-    total_bytes: Annotated[int, Unit.BYTES, "sum of its allocations"]
-
-
-class _UsageRow(NamedTuple):
-    size: Annotated[str, "size of the largest value there, as printed"]
-    offset: Annotated[int, "first byte in its allocation"]
-    values: Annotated[int, Unit.COUNT, "number of values that begin there"]
-    shapes: Annotated[str, "their shapes, without layout"]
-
-
-def _usage_section(name: str, usage: MemoryUsageReport) -> Section:
-    from hlo_lens.logs.page import gap_notes
-
-    spaces = [_UsageSpace(*space) for space in usage.spaces]
-    if not usage.is_by_memory_space:
-        spaces = [_UsageSpace("all", None, usage.total_bytes)]
-    rows = [_UsageRow(row.size.text, *row[1:]) for row in usage.rows]
-    return Section(
-        title=f"{name}: memory-usage report",
-        facts=(("total", f"{format_bytes(usage.total_bytes)} in all memory spaces"),),
-        tables=(
-            table_of(
-                "usage-spaces",
-                "Memory spaces, under the names that XLA prints",
-                columns_of(_UsageSpace),
-                spaces,
-            ),
-            table_of(
-                "usage-rows",
-                "Values by offset, in the order of the report",
-                columns_of(_UsageRow),
-                rows,
-            ),
-        ),
-        notes=gap_notes(usage.gaps, usage.is_complete),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _PeakValue:
-    size_bytes: Annotated[int, Unit.BYTES, "bytes without padding"]
-    instruction: Annotated[str, "instruction that defines it"]
-    index: Annotated[str, "shape index of its result"]
-
-
-def _live_range_section(name: str, ranges: HloLiveRange) -> Section:
-    from hlo_lens.logs.page import gap_notes
-
-    if not ranges.is_available:
-        return Section(
-            title=f"{name}: live ranges",
-            notes=("XLA had no live ranges: the executable was finalized or came from a proto",),
-        )
-    facts = [("schedule", plural(len(ranges.flattened_instruction_sequence), "instruction"))]
-    facts.append(("values", plural(len(ranges.buffer_live_ranges), "live range")))
-    if ranges.peak_moment is not None and ranges.peak_bytes is not None:
-        text = (
-            f"{format_bytes(ranges.peak_bytes)} at {ranges.instruction_at(ranges.peak_moment)}"
-            f" ({ranges.peak_moment}): whole instructions, no padding; often not the true peak"
-        )
-        facts.append(("XLA's peak", text))
-    rows = [
-        _PeakValue(
-            value.size_bytes,
-            value.instruction_name,
-            "" if value[1] is None else f"{{{','.join(map(str, value[1]))}}}",
-        )
-        for value in ranges.peak_values
-    ]
-    columns, title = columns_of(_PeakValue), "Values alive at the peak that XLA prints"
-    return Section(
-        title=f"{name}: live ranges",
-        facts=tuple(facts),
-        tables=(table_of("live-at-printed-peak", title, columns, [*rows_of(rows, columns)]),),
-        notes=(
-            *gap_notes(ranges.gaps, ranges.is_complete),
+        facts = [
+            ("schedule", plural(len(ranges.flattened_instruction_sequence), "instruction")),
+            ("values", plural(len(ranges.buffer_live_ranges), "live range")),
+        ]
+        if ranges.peak_moment is not None and ranges.peak_bytes is not None:
+            at = f"{ranges.instruction_at(ranges.peak_moment)} ({ranges.peak_moment})"
+            what = "whole instructions, no padding; often not the true peak"
+            facts.append(("XLA's peak", f"{format_bytes(ranges.peak_bytes)} at {at}: {what}"))
+        advice = (
             "with the buffer assignment of the same compile, hlo-lens finds the true "
-            f"peak; XLA writes it with {TEXT_FLAGS}",
-        ),
-    )
-
-
-def _values_section(name: str, values: BufferValues) -> Section:
-    from hlo_lens.logs.page import gap_notes
-
-    facts = [("values", plural(len(values), "used value"))]
-    if values.total_bytes is not None:
-        facts.append(("total", f"{format_bytes(values.total_bytes)} in all memory spaces"))
-    return Section(
-        title=f"{name}: used values",
-        facts=tuple(facts),
-        notes=gap_notes(values.gaps, values.is_complete),
-    )
+            f"peak; XLA writes it with {TEXT_FLAGS}"
+        )
+        notes = (*gap_notes(ranges.gaps, ranges.is_complete), advice)
+        if not ranges.is_available:
+            notes = ("XLA had no live ranges: the executable was finalized or came from a proto",)
+            facts = []
+        yield Section(title=f"{module.name}: live ranges", facts=tuple(facts), notes=notes)
+    if values is not None:
+        facts = [("values", plural(len(values), "used value"))]
+        if values.total_bytes is not None:
+            facts.append(("total", f"{format_bytes(values.total_bytes)} in all memory spaces"))
+        notes = gap_notes(values.gaps, values.is_complete)
+        yield Section(title=f"{module.name}: used values", facts=tuple(facts), notes=notes)
 
 
 MOST_OF_LEADING = 0.01
@@ -446,11 +340,7 @@ def meant_modules(program: Program, module: str | None = None) -> Sequence[Modul
 
 
 def one_module(program: Program, module: str | None = None) -> ModuleDump:
-    """Return the only module of a program, or the leading one.
-
-    Raises:
-        UsageError: If there are several and none leads, or if there are none.
-    """
+    """Return the only module of a program, or the leading one; else raise `UsageError`."""
     modules = meant_modules(program, module)
     lead = leading_module(modules) if module is None else None
     if lead is not None or len(modules) == 1:

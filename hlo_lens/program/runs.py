@@ -41,17 +41,11 @@ Branches = tuple[str, ...]
 
 
 class SumPart(NamedTuple):
-    """One part of a sum.
-
-    Attributes:
-        branches: Branches around it, outermost first.
-        amount: Its amount if all these branches are taken.
-        is_exact: Whether the amount is no upper bound then.
-    """
+    """One part of a sum: its amount if all branches around it, outermost first, are taken."""
 
     branches: Branches
     amount: int
-    is_exact: bool = True
+    is_exact: bool = True  # else it is an upper bound
 
 
 class SumBounds(NamedTuple):
@@ -74,9 +68,7 @@ class SumBounds(NamedTuple):
 def numbered_branch(branch: str, numbers: dict[str, str]) -> str:
     """Return the text of a branch with a number instead of the name of its conditional.
 
-    Args:
-        branch: The text.
-        numbers: Number of each conditional seen so far; gets that of a new one.
+    The numbers are those of the conditionals seen so far; a new one is added.
     """
     conditional, _, rest = branch.rpartition(":")
     return f"{numbers.setdefault(conditional, str(len(numbers)))}:{rest}"
@@ -107,36 +99,24 @@ def _add(sums: dict[Branches, SumBounds], branches: Branches, least: int, most: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSite:
-    """One instruction that runs a computation.
-
-    Attributes:
-        caller: The instruction.
-        role: ``body``, ``condition``, ``branch`` or ``call``.
-        branch: Number of the branch of a conditional; None for other roles.
-    """
+    """One instruction that runs a computation."""
 
     caller: HloInstruction
-    role: str
+    role: str  # body, condition, branch or call
     branch: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """Number of runs of a computation in one run of the program.
-
-    Attributes:
-        times: Number of runs if all `branches` are taken; None if a trip count around it is not
-            known.
-        branches: Branches of conditionals around it, outermost first, as in `branch_sums`.
-        loop_path: Names of the loops around it, outermost first; for several callers, the loops
-            around the first.
-        known_times: The product of the known trip counts, for ``5 x ?``.
-    """
+    """Number of runs of a computation in one run of the program."""
 
     times: int | None
+    """Number of runs if all branches are taken; None if a trip count around it is not known."""
     branches: Branches = ()
     loop_path: tuple[str, ...] = ()
+    """Names of the loops around it, outermost first; of several callers, around the first."""
     known_times: int = 1
+    """The product of the known trip counts, for ``5 x ?``."""
 
     @property
     def is_at_most(self) -> bool:
@@ -154,14 +134,10 @@ _NEVER_CALLED = Runs(times=None)
 
 
 class CallCounts:
-    """Run counts of computations, found when first asked for.
-
-    Args:
-        table: Table of the module.
-    """
+    """Run counts of computations, found when first asked for."""
 
     def __init__(self, table: InstructionTable) -> None:
-        self.trips = trip_counts(table, derives_printed=False)
+        self.trips = trip_counts(table)
         self._module = table.module
         self._opcodes = table.module.opcodes
         self._links = table.module.links
@@ -184,15 +160,12 @@ class CallCounts:
             elif one in self._found:
                 waiting.pop()
             else:
-                calls = [] if self._is_entry(one) else self._calls(one)
+                calls = [] if one == self._module.entry.place else self._calls(one)
                 opened[one] = calls
                 self._found[one] = _NEVER_CALLED  # seen by a computation that calls itself
                 callers = dict.fromkeys(self._links.owners[call.row] for call in calls)
                 waiting += [caller for caller in reversed(callers) if caller not in self._found]
         return self._found[place]
-
-    def _is_entry(self, place: int) -> bool:
-        return self._module.entry.place == place
 
     def sites(self, computation: str) -> list[CallSite]:
         """Return the instructions that run a computation, in text order.
@@ -241,7 +214,7 @@ class CallCounts:
         If they depend on branches that the callers do not share, the computation counts as a branch
         of a conditional of its own.
         """
-        if self._is_entry(place):
+        if place == self._module.entry.place:
             return ONCE
         runs = [self._through(call) for call in calls]
         if len(runs) <= 1:

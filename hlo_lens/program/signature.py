@@ -83,17 +83,11 @@ def braces(index: ShapeIndex) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class EntrySignature(Records[EntryValue]):
-    """Parameters by number, then outputs by index.
-
-    Attributes:
-        parameter_count: Number of HLO parameters, a tuple as one; None if not known.
-        parameters: Leaves of all parameters; of an entry that is cut off those before the cut.
-        outputs: Leaves of the result; none for an entry that is cut off.
-        has_outputs: Whether the outputs are known: the entry is complete.
-    """
+    """Leaves of parameters by number, then of outputs by index; of a cut entry those before it."""
 
     KIND: ClassVar[str] = "entry-signature"
     parameter_count: int | None = None
+    """Number of HLO parameters, a tuple as one; None if not known."""
     parameters: Sequence[EntryValue] = ()
     outputs: Sequence[EntryValue] = ()
     has_outputs: bool = True
@@ -170,12 +164,9 @@ class _Maker:
     def values(
         self, instruction: HloInstruction, shape: Shape | None, number: int | None
     ) -> Iterator[EntryValue]:
-        """Yield the leaves of a parameter or of the result.
+        """Yield the leaves of a parameter, or of the result (number `_OUTPUT`).
 
-        Args:
-            instruction: The parameter or result.
-            shape: Its shape in the header; None for that of the instruction.
-            number: Number of the parameter; None if not printed, `_OUTPUT` for the result.
+        The shape is that in the header; None for that of the instruction.
         """
         if shape is None:
             with contextlib.suppress(DumpSyntaxError):
@@ -377,19 +368,12 @@ def moved_arguments(module: ModuleDump) -> Mapping[int, tuple[str, ...]]:
 
 
 class _Way(NamedTuple):
-    """What an opcode makes of the elements of its operands.
+    """What an opcode makes of the elements of its operands."""
 
-    Attributes:
-        is_collective: Whether it is a collective, or its start.
-        is_combined: Whether several operands are several collectives.
-        is_passing: Whether it passes its operands on as they are, or to what it runs.
-        moved: Numbers of the operands whose elements its result has.
-    """
-
-    is_collective: bool
-    is_combined: bool
-    is_passing: bool
-    moved: range
+    is_collective: bool  # or its start
+    is_combined: bool  # several operands are several collectives
+    is_passing: bool  # its operands as they are, or to what it runs
+    moved: range  # numbers of the operands whose elements its result has
 
 
 @cache
@@ -412,39 +396,17 @@ class _Walk:
         self.opcodes = self.flow.opcodes
         self._links = module.links
         self._kept: dict[Value, bool] = {}
-        self._lost: dict[int, bool] = {}
-        opcodes = module.opcodes
-        rows = opcodes.places_of([o for o in opcodes.different if _way(o).is_collective])
-        self._sending = {module.links.owners[row] for row in rows}
 
     def after(self, use: Use, way: _Way) -> Iterable[Value]:
         """Return the values that have the elements of an operand that an instruction moves."""
         opcode = self.opcodes[use.row]
         if opcode == "while" and not self._is_kept(Value(use.row, use.element)):
             return ()
-        if opcode == "fusion" and self._is_lost(use.row):
-            return ()
         if way.is_combined and len(self._links.operands_of(use.row)) > 1:
             element = (use.position, *use.element)
             is_start = self.opcodes[use.row].endswith("-start")
             return (Value(use.row, (1, *element) if is_start else element),)
         return self.flow.after(use)
-
-    def _is_lost(self, row: int) -> bool:
-        """Return whether a fusion neither sends elements of its operands nor returns them."""
-        if row not in self._lost:
-            root, calls = self.flow.root(row), self._links.calls.of_row(row)
-            ends = [NOTHING if root is None else root]
-            if root is not None and self.opcodes[root] == "tuple":
-                ends = [*self._links.operands_of(root)]
-            self._lost[row] = not any(call.place in self._sending for call in calls) and all(
-                end != NOTHING and self._is_computed(end) for end in ends
-            )
-        return self._lost[row]
-
-    def _is_computed(self, row: int) -> bool:
-        way = _way(self.opcodes[row])
-        return not (way.is_passing or way.moved or self.opcodes[row] == "parameter")
 
     def returned(self, value: Value) -> Iterable[Value]:
         """Return the result of the call whose computation returns a value, and what that gives."""

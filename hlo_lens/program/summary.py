@@ -38,10 +38,9 @@ from hlo_lens.load.devices import (
     usual_tpu,
 )
 from hlo_lens.load.fact import fact
-from hlo_lens.load.files import STDIN, read_source
 from hlo_lens.render.result import Column, Result, Row, Unit
 from hlo_lens.text.dump_kinds import BUFFER_PARTS, TEXT_FLAGS
-from hlo_lens.text.errors import MissingDumpError, UnreadableError
+from hlo_lens.text.errors import MissingDumpError
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
@@ -61,11 +60,7 @@ NOT_COMPILED = (
 
 
 def hlo_text(module: ModuleDump) -> HloModule:
-    """Return the HLO text of the latest stage.
-
-    Raises:
-        MissingDumpError: If the module has none.
-    """
+    """Return the HLO text of the latest stage; raise `MissingDumpError` without one."""
     if module.hlo is None:
         raise MissingDumpError(f"{module.name}: {no_hlo_text(module)}")
     return module.hlo
@@ -73,11 +68,7 @@ def hlo_text(module: ModuleDump) -> HloModule:
 
 @fact
 def instruction_table(module: ModuleDump) -> InstructionTable:
-    """Return the table of a module's instructions.
-
-    Raises:
-        MissingDumpError: If the module has no HLO text.
-    """
+    """Return the table of a module's instructions; raise `MissingDumpError` without HLO text."""
     return tabulate(hlo_text(module))
 
 
@@ -98,32 +89,16 @@ def no_hlo_text(dump: ModuleDump) -> str:
 
 
 _SAMPLES = 4096
-_TOGETHER = 256
 
 _MARKS = {
-    "tpu": (
-        "{1,0:T(",
-        "{0:T(",
-        "[]{:T(",
-        '"aliasing_operands":{',
-        '"scoped_memory_configs":[',
-        'custom_call_target="AsyncCollectiveStart"',
-        'custom_call_target="tpu_custom_call"',
-    ),
+    "tpu": (":T(", '"aliasing_operands":{', '"scoped_memory_configs":['),
     "gpu": (
-        '"operation_queue_id":',
-        '"fusion_backend_config":{',
-        '"collective_backend_config":{',
-        '"device_type":"DEVICE_TYPE_',
-        '"gemm_backend_config":{',
-        'custom_call_target="__cu',
-        'custom_call_target="__triton',
+        *('"operation_queue_id":', '"fusion_backend_config":{', '"device_type":"DEVICE_TYPE_'),
+        *('custom_call_target="__cu', 'custom_call_target="__triton'),
     ),
     "cpu": (
-        '"outer_dimension_partitions":[',
-        '"fusion_config":{"kind":"__',
-        'custom_call_target="__onednn',
-        'custom_call_target="__xla_cpu',
+        *('"outer_dimension_partitions":[', '"fusion_config":{"kind":"__'),
+        *('custom_call_target="__onednn', 'custom_call_target="__xla_cpu'),
     ),
 }
 """Texts printed by one backend only; before mid-2023 the quotes in them were escaped."""
@@ -143,30 +118,20 @@ def backend_of_dump(dump: ModuleDump) -> str | None:
 
 
 def backend_of_text(module: HloModule, rows: Sequence[int]) -> str | None:
-    """Return the only backend whose marks are in the header or in some of these rows."""
+    """Return the first backend whose marks are in the header or in some of these rows."""
     if any(":T(" in value for value in module.header.values()):
         return "tpu"
-    step = len(rows) // _SAMPLES + 1
-    columns = module.columns
-    sample = rows[::step]
-    found: set[str] = set()
-    for first in range(0, len(sample), _TOGETHER):
-        texts = [columns.text(row, SHAPE, END) for row in sample[first : first + _TOGETHER]]
-        whole = "\n".join(texts).replace('\\"', '"')
-        for backend, marks in _MARKS.items():
-            if backend not in found and any(mark in whole for mark in marks):
-                found.add(backend)
-    return next((backend for backend in _MARKS if backend in found), None)
+    sample = rows[:: len(rows) // _SAMPLES + 1]
+    texts = "\n".join(module.columns.text(row, SHAPE, END) for row in sample).replace('\\"', '"')
+    found = (backend for backend, marks in _MARKS.items() if any(mark in texts for mark in marks))
+    return next(found, None)
 
 
 def undefined_names(module: HloModule, *, with_operands: bool = True) -> tuple[str, ...]:
     """Return the names of computations, operands and results that the text of a module lacks.
 
     Each kind in order. A lost result is called ``ROOT of`` the computation that must have one.
-
-    Args:
-        module: The module.
-        with_operands: Whether to look for operands too, which takes a microsecond per instruction.
+    Looking for operands takes a microsecond per instruction.
     """
     computations = set(module.links.calls.undefined.values())
     rows = module.links.undefined_operands() if with_operands else ()
@@ -189,27 +154,16 @@ _QUICKLY_CHECKED = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """Share of the HLO text that was read.
-
-    Attributes:
-        instructions: Instructions that were read.
-        gaps: Places that could not be read.
-        gap_lines: Lines of these places.
-        ratio: Share of the text that was read, 0 to 1.
-        passed_lines: Lines of a log around the computations, skipped.
-        is_truncated: Whether the text ends inside a computation.
-        undefined: Names that the text uses and does not define.
-        undefined_names: The first few of them.
-    """
+    """Share of the HLO text that was read."""
 
     instructions: int
     gaps: int = 0
     gap_lines: int = 0
-    ratio: float = 1.0
-    passed_lines: int = 0
+    ratio: float = 1.0  # 0 to 1
+    passed_lines: int = 0  # of a log around the computations
     is_truncated: bool = False
-    undefined: int = 0
-    undefined_names: tuple[str, ...] = ()
+    undefined: int = 0  # names that the text uses and does not define
+    undefined_names: tuple[str, ...] = ()  # the first few of them
 
     @property
     def problem(self) -> str:
@@ -226,23 +180,7 @@ class Coverage:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary(Result):
-    """The facts of one module, as rows of name and value.
-
-    Attributes:
-        name: Name in the header; empty without a header.
-        backend: ``cpu``, ``gpu``, ``tpu``, or None if unknown.
-        is_scheduled: Whether instructions are in execution order.
-        num_partitions: Devices over which one replica is divided; None if it is not printed and
-            the entry's shardings are over several.
-        evident_partitions: The same, or that of the entry's shardings if not printed; None if
-            neither shows it.
-        replica_count: Replicas.
-        computations: Number in the text.
-        instructions: Number in the text.
-        coverage: Share of the text that was read.
-        undefined: Names that it uses and does not define (`undefined_names`); operands only if
-            looked up.
-    """
+    """The facts of one module, as rows of name and value."""
 
     KIND: ClassVar[str] = "summary"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
@@ -250,15 +188,19 @@ class Summary(Result):
         Column("value", Unit.NONE, "its value"),
     )
     name: str
-    backend: str | None
+    backend: str | None  # cpu, gpu, tpu, or None if unknown
     is_scheduled: bool
     num_partitions: int | None
+    """Devices over which one replica is divided; None if it is not printed and the entry's
+    shardings are over several."""
     evident_partitions: int | None
+    """The same, or that of the entry's shardings if not printed; None if neither shows it."""
     replica_count: int
     computations: int
     instructions: int
     coverage: Coverage
     undefined: tuple[str, ...] = ()
+    """Names that it uses and does not define; operands only if looked up."""
 
     def rows(self) -> Iterator[Row]:
         """Yield property and value."""
@@ -278,7 +220,6 @@ def summary(dump: ModuleDump) -> Summary:
     module = table.module
     evident = evident_partitions(table)
     with_operands = not dump.given.is_quick or module.instruction_count <= _QUICKLY_CHECKED
-    gap_lines = _gap_lines(module.gaps)
     undefined = undefined_names(module, with_operands=with_operands)
     return Summary(
         name=module.name,
@@ -292,8 +233,8 @@ def summary(dump: ModuleDump) -> Summary:
         coverage=Coverage(
             instructions=module.instruction_count,
             gaps=len(module.gaps),
-            gap_lines=gap_lines,
-            ratio=coverage(module.instruction_count, gap_lines),
+            gap_lines=sum(gap.lines for gap in module.gaps),
+            ratio=coverage_of(module, module.gaps),
             passed_lines=module.passed_lines,
             is_truncated=module.is_truncated or dump.is_in_cut_archive,
             undefined=len(undefined),
@@ -325,25 +266,13 @@ def num_devices(module: ModuleDump) -> int:
 
 
 def coverage_of(module: HloModule | None, gaps: tuple[Gap, ...], *, other_lines: int = 0) -> float:
-    """Return the share of a module that was parsed, 0 to 1.
+    """Return the share of a module that was parsed, 0 to 1, with gaps of all of its texts.
 
-    Args:
-        module: Its HLO text; None without one, when any gap makes coverage 0.
-        gaps: Places of all of its texts that could not be read.
-        other_lines: Lines of a log that were parsed; each counts as an instruction.
+    Other lines are those of a log that were parsed; each counts as an instruction.
     """
-    read = 0 if module is None else module.instruction_count
-    return coverage(read + other_lines, _gap_lines(gaps))
-
-
-def coverage(instructions: int, gap_lines: int) -> float:
-    """Return the share of instructions in instructions and unread lines."""
-    whole = instructions + gap_lines
-    return instructions / whole if whole else 1.0
-
-
-def _gap_lines(gaps: tuple[Gap, ...]) -> int:
-    return sum(gap.lines for gap in gaps)
+    read = other_lines + (0 if module is None else module.instruction_count)
+    whole = read + sum(gap.lines for gap in gaps)
+    return read / whole if whole else 1.0
 
 
 _GPU_CONFIG = "gpu_target_config.pbtxt"
@@ -422,7 +351,7 @@ def change_list(dump: ModuleDump) -> str | None:
 def compiler_text(dump: ModuleDump) -> str | None:
     """Return the compiler of a dump, as far as its files name it: ``libtpu cl 123``."""
     number = change_list(dump)
-    return None if number is None else f"libtpu cl {number}"
+    return number and f"libtpu cl {number}"
 
 
 _GPU_STAGE = re.compile(r"(?P<target>sm_[\d.]+|gfx[0-9a-f]+)[a-z]?_gpu_")
@@ -437,19 +366,7 @@ def target_text(dump: ModuleDump) -> str | None:
     if match is not None:
         return match["target"]
     text = dump.setting(TARGET_ARGUMENTS)
-    if text is not None:
-        return _tpu_text(text)
-    first = Path(next(iter(dump.files), STDIN))
-    number, mark, _ = first.name.partition(".cl_")
-    if not mark:
-        return None
-    for file in sorted(first.parent.glob(f"*{TARGET_ARGUMENTS}*")):  # beside a text read alone
-        if file.name.partition(".cl_")[0] == number:
-            try:
-                return _tpu_text(read_source(str(file)).text)
-            except UnreadableError:
-                return None
-    return None
+    return None if text is None else _tpu_text(text)
 
 
 _VERSION = re.compile(r'version: (\w+)(?:\s+variant: "(\w+)")?')

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -30,7 +30,7 @@ from hlo_lens.program.value_flow import TUPLES, Route, Value, value_flow
 from hlo_lens.render.result import Records, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from hlo_lens.hlo.links import Call
     from hlo_lens.hlo.module import HloModule
@@ -38,10 +38,7 @@ if TYPE_CHECKING:
     from hlo_lens.shapes.shape import Shape, ShapeIndex
 
 _PRINTED = re.compile(r'"known_trip_count":\{(?:"n":"?(-?\d{1,18})"?)?\}')
-_NUMBER = re.compile(r"\s*\{*\s*(-?\d+|true|false)\s*\}*\s*")
-_LONGEST = 40
-"""Digits of a constant that is followed."""
-
+_NUMBER = re.compile(r"\s*\{*\s*(-?\d{1,40}|true|false)\s*\}*\s*")
 _INTEGER = re.compile(r"([su])(\d{1,3})$")
 _DEPTH = 64
 """Limit on the number of instructions through which a scalar is followed."""
@@ -60,24 +57,13 @@ _SAME = Route(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TripCount:
-    """Trip count of one loop; fields without description are columns of `TripCounts`.
-
-    Attributes:
-        trip_source: ``printed`` or ``derived``; None if unknown.
-        printed: The count that XLA printed; None if not printed.
-        derived: The count from condition, start and step; None if it cannot be derived, and
-            for a printed count that is not derived too.
-        around: Computation that runs the loop around it, for a count that changes with that
-            loop's trips; None for all others.
-    """
+    """Trip count of one loop."""
 
     loop: Annotated[str, "the while instruction"]
     computation: Annotated[str, "computation that holds it"]
-    trip_count: Annotated[int | None, Unit.COUNT, "runs of the body per run of the loop"]
-    trip_source: Annotated[str | None, "printed by XLA, or derived"]
-    printed: int | None
-    derived: int | None
-    reason: Annotated[str | None, "why it could not be derived"]
+    trip_count: Annotated[int | None, Unit.COUNT, "runs of the body per run of the loop"] = None
+    trip_source: Annotated[str | None, "printed by XLA, or derived"] = None
+    reason: Annotated[str | None, "why it could not be derived"] = None
     trips_at_most: Annotated[
         int | None,
         Unit.COUNT,
@@ -89,6 +75,7 @@ class TripCount:
         "sum over a run of the loop around it, where it changes with that loop's trips",
     ] = None
     around: str | None = None
+    """Computation that runs the loop around it, where the count changes with that loop's trips."""
 
     @property
     def text(self) -> str:
@@ -111,44 +98,34 @@ class TripCounts(Records[TripCount]):
     loops: tuple[TripCount, ...]
 
 
-def trip_counts(table: InstructionTable, *, derives_printed: bool = True) -> TripCounts:
-    """Return the trip counts of all while loops of a module.
-
-    Args:
-        table: Table of the module.
-        derives_printed: Whether counts that XLA prints are derived too.
-    """
-    loops = table.rows_of({"while"})
+def trip_counts(table: InstructionTable) -> TripCounts:
+    """Return the trip counts of all while loops of a module."""
     scalars = _Scalars(table.module)
     counts = []
-    for loop in loops:
-        count = _trip_count(loop, scalars, derives_printed=derives_printed)
+    for row in table.rows_of({"while"}):
+        count = _trip_count(row, scalars)
         counts.append(count)
         if count.trip_count is not None:
-            scalars.trips[loop] = count.trip_count
+            scalars.trips[row] = count.trip_count
     return TripCounts(loops=tuple(counts))
 
 
-def _trip_count(row: int, scalars: _Scalars, *, derives_printed: bool) -> TripCount:
+def _trip_count(row: int, scalars: _Scalars) -> TripCount:
     loop = scalars.module.instruction(row)
-    calls = scalars.module.links.calls.of_row(row)
-    called = {call.role: call for call in reversed(calls)}
+    count = TripCount(loop=loop.name, computation=loop.computation.name)
     printed = printed_trip_count(loop.attribute("backend_config") or "")
-    derived = _derived(called, scalars) if printed is None or derives_printed else None
-    count = derived if isinstance(derived, int) else None
-    unknown = derived if isinstance(derived, _Unknown) else _Unknown(None)
-    return TripCount(
-        loop=loop.name,
-        computation=loop.computation.name,
-        trip_count=count if printed is None else printed,
-        trip_source="printed" if printed is not None else "derived" if count is not None else None,
-        printed=printed,
-        derived=count,
-        reason=unknown.reason,
-        trips_at_most=unknown.most if printed is None else None,
-        trips_of_outer_run=unknown.total,
-        around=unknown.around,
-    )
+    if printed is not None:
+        return replace(count, trip_count=printed, trip_source="printed")
+    try:
+        return replace(count, trip_count=_derived(row, scalars), trip_source="derived")
+    except _UnknownError as unknown:
+        return replace(
+            count,
+            reason=unknown.reason,
+            trips_at_most=unknown.most,
+            trips_of_outer_run=unknown.total,
+            around=unknown.around,
+        )
 
 
 def printed_trip_count(backend_config: str) -> int | None:
@@ -173,181 +150,163 @@ class _Linear(NamedTuple):
     offset: int
 
 
-class _Unknown(NamedTuple):
-    """A number that is not known, and the reason.
+class _UnknownError(Exception):
+    """A number is not known, for a reason; perhaps its sum over a loop around, or its bound is."""
 
-    Attributes:
-        reason: The reason, in words.
-        total: Sum over a run of the loop around, of a trip count that changes with its trips.
-        around: Computation that runs that loop.
-        most: Upper bound of the number.
-    """
-
-    reason: str | None
-    total: int | None = None
-    around: str | None = None
-    most: int | None = None
+    def __init__(
+        self,
+        reason: str,
+        total: int | None = None,
+        around: str | None = None,
+        most: int | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason, self.total, self.around, self.most = reason, total, around, most
 
 
-_Scalar: TypeAlias = "_Linear | _Unknown"
-_Scope: TypeAlias = "Callable[[Value, int], _Scalar]"
+_Scope: TypeAlias = "Callable[[Value, int], _Linear]"
 """Values of the parameters of a computation, in terms of a caller or a loop, at a depth."""
 
 
-def _carried(parameter: Value, depth: int) -> _Scalar:
+def _carried(parameter: Value, depth: int) -> _Linear:
     """Return the element of the carried tuple: the scope of a loop's body and condition."""
     del depth
     return _Linear(parameter.element, 0)
 
 
 class _Scalars:
-    """Values of the scalars of a module.
+    """Values of the scalars of a module; an unknown one raises `_UnknownError`.
 
     A scalar is followed through tuples and their elements, copies, conversions between integers,
     broadcasts and reshapes, sums and products of constants, fusions and calls, and loops that carry
     an element unchanged.
-
-    Attributes:
-        trips: Row of a loop to its trip count, of loops whose count is known; what a counter is
-            after the loop follows from it.
-        counted: Rows of the loops whose trips are being counted.
     """
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
-        self.trips: dict[int, int] = {}
-        self.counted: set[int] = set()
+        self.trips: dict[int, int] = {}  # of loops whose count is known, by row
+        self.counted: set[int] = set()  # rows of the loops whose trips are being counted
         self.flow = value_flow(module)
         self.name = module.columns.name
         self._links = module.links
-        self._after: dict[tuple[int, ShapeIndex], _Scalar] = {}
+        self._after: dict[tuple[int, ShapeIndex], _Linear] = {}
         self._open: set[tuple[int, ShapeIndex]] = set()
         # else a chain of sums such as b = a + a, c = b + b doubles the work at each step
-        self._combined: WeakKeyDictionary[_Scope, dict[tuple[int, int, int], _Scalar]] = (
+        self._combined: WeakKeyDictionary[_Scope, dict[tuple[int, int, int], _Linear]] = (
             WeakKeyDictionary()
         )
 
-    def of(self, value: Value, scope: _Scope, depth: int = 0) -> _Scalar:
-        """Return the value of a scalar.
-
-        Args:
-            value: The scalar.
-            scope: Values of the parameters of its computation.
-            depth: Number of instructions followed so far.
-        """
+    def of(self, value: Value, scope: _Scope, depth: int = 0) -> _Linear:
+        """Return the value of a scalar, by those of the parameters of its computation."""
         before: Value | None = value
         while before is not None and depth <= _DEPTH:
             value, before, depth = before, self.flow.before(before, _SAME), depth + 1
         depth -= 1
-        opcode = self.module.opcodes[value.row]
+        row, opcode = value.row, self.module.opcodes[value.row]
         if before is not None or depth > _DEPTH:
-            return _Unknown("it is computed in too many steps")
+            raise _UnknownError("it is computed in too many steps")
         if opcode == "parameter":
             return scope(value, depth + 1)
-        if opcode in ("add", "subtract", "multiply"):
+        if opcode in _VERBS:
             combined = self._combined.setdefault(scope, {})
-            query = value.row, depth, len(self.trips)
+            query = row, depth, len(self.trips)
             if query not in combined:
-                combined[query] = self._sum_or_product(value.row, opcode, scope, depth)
+                combined[query] = self._sum_or_product(row, opcode, scope, depth)
             return combined[query]
         if opcode in ("fusion", "call"):
-            calls = self._links.calls.of_row(value.row)
-            if not calls:
-                return _Unknown(f"{self.name(value.row)} calls nothing that the text has")
-            inside = self.of_operands(value.row, scope)
-            return self.result(calls[0], value.element, inside, depth)
-        return self._other(value, opcode, scope, depth)
-
-    def _other(self, value: Value, opcode: str, scope: _Scope, depth: int) -> _Scalar:
-        row, name = value.row, self.name(value.row)
+            calls = self._links.calls.of_row(row)
+            if calls:
+                return self.result(calls[0], value.element, self.of_operands(row, scope), depth)
         if opcode == "while":
             return self._after_loop(value, scope, depth)
+        return self._other(value, opcode, scope, depth)
+
+    def _other(self, value: Value, opcode: str, scope: _Scope, depth: int) -> _Linear:
+        row = value.row
         if opcode == "constant":
             number = _NUMBER.fullmatch(self.module.columns.text(row, OPERANDS, OPERANDS_END))
-            if number is None or len(number[1]) > _LONGEST:
-                return _Unknown(f"{name} is no integer")
-            is_truth = number[1] in ("true", "false")
-            return _Linear(None, int(number[1] == "true" if is_truth else number[1]))
+            if number is not None:
+                is_truth = number[1] in ("true", "false")
+                return _Linear(None, int(number[1] == "true" if is_truth else number[1]))
         if opcode in ("convert", "bitcast-convert"):  # a counter is small enough for both types
-            operand = self.module.operand_shape(row, 0)
-            if _integer_bounds(self.module.instruction(row).shape) is None:
-                return _Unknown(f"{name} is no integer")
-            if operand is not None and _integer_bounds(operand) is None:
-                return _Unknown(f"{name} converts what is no integer")
-            return self.operand(row, 0, value.element, scope, depth)
-        if opcode == "tuple" and not value.element:
-            return _Unknown(f"{name} is a tuple")
-        if opcode in _SAME.through:
-            position = value.element[0] if opcode == "tuple" else 0
-            return _Unknown(f"operand {position} of {name} is not in the text")
-        return _Unknown(f"{name} ({opcode}) computes it")
+            shapes = self.module.instruction(row).shape, self.module.operand_shape(row, 0)
+            if None not in map(_integer_bounds, shapes):
+                return self.operand(row, 0, value.element, scope, depth)
+        raise _UnknownError(f"it depends on {self.name(row)} ({opcode})")
 
     def operand(
-        self, row: int, position: int, index: ShapeIndex, scope: _Scope, depth: int
-    ) -> _Scalar:
+        self, row: int, position: int, index: ShapeIndex, scope: _Scope, depth: int = 0
+    ) -> _Linear:
         """Return the value of one element of an operand."""
         operand = self.flow.operand(row, position, index)
         if operand is None:
-            return _Unknown(f"operand {position} of {self.name(row)} is not in the text")
+            raise _UnknownError(f"operand {position} of {self.name(row)} is not in the text")
         return self.of(operand, scope, depth + 1)
 
-    def _sum_or_product(self, row: int, opcode: str, scope: _Scope, depth: int) -> _Scalar:
+    def _sum_or_product(self, row: int, opcode: str, scope: _Scope, depth: int) -> _Linear:
         """Return what add, subtract or multiply gives; one side of a sum may be of the loop."""
-        left = self.operand(row, 0, (), scope, depth)
-        right = self.operand(row, 1, (), scope, depth)
-        is_product = opcode == "multiply"
-        changing = _Unknown(f"{self.name(row)} {_VERBS[opcode]} what changes")
-        if isinstance(left, _Unknown):
-            return changing if is_product else left
-        if isinstance(right, _Unknown):
-            return changing if is_product else right
-        if is_product:
-            is_constant = left.slot is None and right.slot is None
-            return _Linear(None, left.offset * right.offset) if is_constant else changing
-        if right.slot is not None and (left.slot is not None or opcode == "subtract"):
-            return changing
+        left, right = (self.operand(row, side, (), scope, depth) for side in (0, 1))
+        is_changing = right.slot is not None and (left.slot is not None or opcode == "subtract")
+        if opcode == "multiply":
+            if left.slot is None and right.slot is None:
+                return _Linear(None, left.offset * right.offset)
+            is_changing = True
+        if is_changing:
+            raise _UnknownError(f"{self.name(row)} {_VERBS[opcode]} what changes")
         sign = -1 if opcode == "subtract" else 1
         slot = right.slot if left.slot is None else left.slot
         shape = self.module.instruction(row).shape
         return _wrapped(slot, left.offset + sign * right.offset, shape)
 
-    def _after_loop(self, value: Value, scope: _Scope, depth: int) -> _Scalar:
+    def _after_loop(self, value: Value, scope: _Scope, depth: int) -> _Linear:
         """Return what a loop carries unchanged, or adds to in a known number of trips."""
         row, index = value
-        calls = self._links.calls.of_row(row)
-        body = next((call for call in calls if call.role == "body"), None)
-        trips = self.trips.get(row)
-        after = None if body is None else self.after_trip(body, index, depth)
-        if after == _Linear(index, 0):
+        body = self.body(row)
+        if body is not None and self._keeps(body, index, depth):
             return self.operand(row, 0, index, scope, depth)
-        if isinstance(after, _Linear) and after.slot == index and trips is not None:
-            start = self.operand(row, 0, index, scope, depth)
-            if isinstance(start, _Linear):
-                shape = self.module.instruction(row).shape_of(index)
-                return _wrapped(start.slot, start.offset + trips * after.offset, shape)
-        return _Unknown(f"the loop {self.name(row)} changes it")
+        try:
+            if body is not None and row in self.trips:
+                after = self.after_trip(body, index, depth)
+                start = self.operand(row, 0, index, scope, depth)
+                if after.slot == index:
+                    shape = self.module.instruction(row).shape_of(index)
+                    return _wrapped(
+                        start.slot, start.offset + self.trips[row] * after.offset, shape
+                    )
+        except _UnknownError:
+            pass
+        raise _UnknownError(f"the loop {self.name(row)} changes it")
 
-    def result(self, call: Call, index: ShapeIndex, scope: _Scope, depth: int = 0) -> _Scalar:
+    def body(self, row: int) -> Call | None:
+        """Return the call of a loop's body."""
+        calls = self._links.calls.of_row(row)
+        return next((call for call in calls if call.role == "body"), None)
+
+    def result(self, call: Call, index: ShapeIndex, scope: _Scope, depth: int = 0) -> _Linear:
         """Return the value of one element of the result of a called computation."""
         root = self._links.root(call)
         if root == NOTHING:
-            name = self.module.instruction(call.row).called_computations[call.number]
-            return _Unknown(f"computation {name} is not in the text")
+            raise _UnknownError(f"the text lacks what {self.name(call.row)} runs")
         return self.of(Value(root, index), scope, depth + 1)
 
-    def after_trip(self, body: Call, index: ShapeIndex, depth: int = 0) -> _Scalar:
+    def after_trip(self, body: Call, index: ShapeIndex, depth: int = 0) -> _Linear:
         """Return the value of an element of the carried tuple after one trip of a loop."""
         key = (body.place, index)
-        if key in self._after:
-            return self._after[key]
-        if key in self._open:
-            return _Unknown("it is computed from itself")
-        self._open.add(key)
-        after = self.result(body, index, _carried, depth)
-        self._open.remove(key)
-        if isinstance(after, _Linear):  # others can depend on the depth
-            self._after[key] = after
-        return after
+        if key not in self._after:
+            if key in self._open:
+                raise _UnknownError("it is computed from itself")
+            self._open.add(key)
+            try:
+                self._after[key] = self.result(body, index, _carried, depth)
+            finally:
+                self._open.remove(key)
+        return self._after[key]
+
+    def _keeps(self, body: Call, index: ShapeIndex, depth: int = 0) -> bool:
+        try:
+            return self.after_trip(body, index, depth) == _Linear(index, 0)
+        except _UnknownError:
+            return False
 
     def _calls_of(self, row: int) -> list[Call]:
         """Return the calls by control flow of the computation of a row."""
@@ -357,43 +316,43 @@ class _Scalars:
 
     def inside(self, body: Call) -> _Scope:
         """Return the scope inside a loop: constants for elements that never change."""
-        values: dict[ShapeIndex, _Scalar] = {}
+        values: dict[ShapeIndex, _Linear] = {}
 
-        def scope(parameter: Value, depth: int) -> _Scalar:
+        def scope(parameter: Value, depth: int) -> _Linear:
             index = parameter.element
             if index not in values:
                 values[index] = _Linear(index, 0)
-                if self.after_trip(body, index, depth) == _Linear(index, 0):
-                    outside = self.outside(body.row)
-                    start = self.operand(body.row, 0, index, outside, depth + 1)
-                    if isinstance(start, _Linear) and start.slot is None:
+                if self._keeps(body, index, depth):
+                    try:
+                        start = self.operand(body.row, 0, index, self.outside(body.row), depth + 1)
+                    except _UnknownError:
+                        return values[index]
+                    if start.slot is None:
                         values[index] = start
             return values[index]
 
         return scope
 
     def outside(self, row: int) -> _Scope:
-        """Return the scope of an instruction in the whole program: constants or unknown.
+        """Return the scope of an instruction in the whole program: constants.
 
         Parameters are followed through the only call of a computation, and through loops that carry
         an element unchanged.
         """
 
-        def scope(parameter: Value, depth: int) -> _Scalar:
+        def scope(parameter: Value, depth: int) -> _Linear:
             calls = self._calls_of(row)
             if depth > _DEPTH or len(calls) != 1:
-                return _Unknown(self._argument(parameter.row))
+                raise _UnknownError(self._argument(parameter.row))
             (call,) = calls
-            caller = call.row
-            if self.module.opcodes[caller] == "while":
-                bodies = (one for one in self._links.calls.of_row(caller) if one.role == "body")
-                body, index = next(bodies, None), parameter.element
-                if body is None or self.after_trip(body, index) != _Linear(index, 0):
-                    return _Unknown(f"it changes in the loop {self.name(caller)} around it")
+            if self.module.opcodes[call.row] == "while":
+                body = self.body(call.row)
+                if body is None or not self._keeps(body, parameter.element):
+                    raise _UnknownError(f"it changes in the loop {self.name(call.row)} around it")
             operand = self.flow.argument(parameter, call)
             if operand is None:
-                return _Unknown(f"an operand of {self.name(caller)} is not in the text")
-            return self.of(operand, self.outside(caller), depth + 2)
+                raise _UnknownError(f"an operand of {self.name(call.row)} is not in the text")
+            return self.of(operand, self.outside(call.row), depth + 2)
 
         return scope
 
@@ -416,18 +375,18 @@ class _Scalars:
     def of_operands(self, row: int, scope: _Scope) -> _Scope:
         """Return the scope of a called computation: its parameters are the caller's operands."""
 
-        def parameters(parameter: Value, depth: int) -> _Scalar:
+        def parameters(parameter: Value, depth: int) -> _Linear:
             number = self.module.instruction(parameter.row).parameter_number or 0
             return self.operand(row, number, parameter.element, scope, depth)
 
         return parameters
 
-    def _argument(self, parameter: int) -> str:
-        computation = self.module.instruction(parameter).computation
-        if computation.is_entry:
-            number = self.module.instruction(parameter).parameter_number or 0
-            return f"it is argument {number} of the program"
-        return f"it is an argument of {computation.name}, which has several callers or none"
+    def _argument(self, row: int) -> str:
+        parameter = self.module.instruction(row)
+        if parameter.computation.is_entry:
+            return f"it is argument {parameter.parameter_number or 0} of the program"
+        name = parameter.computation.name
+        return f"it is an argument of {name}, which has several callers or none"
 
 
 _VERBS = {"add": "adds", "subtract": "subtracts", "multiply": "multiplies"}
@@ -466,31 +425,24 @@ def _bounds(element_type: str) -> tuple[int, int] | None:
 
 
 class _Comparison(NamedTuple):
-    """A comparison of two scalars that decides whether the body runs once more.
-
-    Attributes:
-        left: The left side.
-        direction: LT, LE, GT, GE, EQ or NE.
-        right: The right side.
-        bounds: Least and greatest number of the type of both.
-    """
+    """A comparison of two scalars that decides whether the body runs once more."""
 
     left: _Linear
-    direction: str
+    direction: str  # LT, LE, GT, GE, EQ or NE
     right: _Linear
-    bounds: tuple[int, int]
+    bounds: tuple[int, int]  # least and greatest number of the type of both
 
 
 def _comparisons(
     root: int, scalars: _Scalars, inside: _Scope
-) -> tuple[Sequence[_Comparison], _Unknown | None]:
+) -> tuple[Sequence[_Comparison], str | None]:
     """Return the comparisons that must all be true for a condition to be.
 
     The second is the reason why another test, which must be true as well, is not among them.
     """
     opcodes, links = scalars.module.opcodes, scalars.module.links
     tests: list[_Comparison] = []
-    other: _Unknown | None = None
+    other: str | None = None
     waiting = [(root, inside)]
     for _ in range(_MOST_STEPS):
         if not waiting:
@@ -500,11 +452,10 @@ def _comparisons(
         before = scalars.flow.before(Value(row), _SAME)
         sides = dict.fromkeys(links.operands_of(row)) if opcodes[row] in ("and", "convert") else {}
         if opcodes[row] == "compare":
-            test = _comparison(row, scalars, scope)
-            if isinstance(test, _Unknown):
-                other = other or test
-            else:
-                tests.append(test)
+            try:
+                tests.append(_comparison(row, scalars, scope))
+            except _UnknownError as unknown:
+                other = other or unknown.reason
         elif result is not None:
             waiting.append((result, scalars.of_operands(row, scope)))
         elif before is not None:
@@ -512,22 +463,17 @@ def _comparisons(
         elif sides and NOTHING not in sides:
             waiting += ((side, scope) for side in sides)
         else:
-            text = f"{scalars.name(row)} ({opcodes[row]})"
-            other = other or _Unknown(f"the condition is {text}, no comparison")
-    return tests, _Unknown("the condition is too long")
+            name = f"{scalars.name(row)} ({opcodes[row]})"
+            other = other or f"the condition is {name}, no comparison"
+    return tests, "the condition is too long"
 
 
-def _comparison(row: int, scalars: _Scalars, scope: _Scope) -> _Comparison | _Unknown:
+def _comparison(row: int, scalars: _Scalars, scope: _Scope) -> _Comparison:
     shapes = (scalars.module.operand_shape(row, side) for side in (0, 1))
     bounds = next(filter(None, map(_integer_bounds, shapes)), None)
     if bounds is None:
-        return _Unknown(f"{scalars.name(row)} compares what is no integer")
-    left = scalars.operand(row, 0, (), scope, 0)
-    right = scalars.operand(row, 1, (), scope, 0)
-    if isinstance(left, _Unknown):
-        return left
-    if isinstance(right, _Unknown):
-        return right
+        raise _UnknownError(f"{scalars.name(row)} compares what is no integer")
+    left, right = (scalars.operand(row, side, (), scope) for side in (0, 1))
     direction = scalars.module.instruction(row).attribute("direction") or ""
     return _Comparison(left, direction, right, bounds)
 
@@ -535,27 +481,27 @@ def _comparison(row: int, scalars: _Scalars, scope: _Scope) -> _Comparison | _Un
 # ---- counts ------------------------------------------------------------------------------------
 
 
-def _derived(called: Mapping[str, Call], scalars: _Scalars) -> int | _Unknown:
+def _derived(row: int, scalars: _Scalars) -> int:
     """Return the trip count that follows from a loop's condition, start and step."""
+    called = {call.role: call for call in reversed(scalars.module.links.calls.of_row(row))}
     condition, body = called.get("condition"), called.get("body")
     root = NOTHING if condition is None else scalars.module.links.root(condition)
     if root == NOTHING or body is None:
-        return _Unknown("condition or body is not in the text")
-    inside = scalars.inside(body)
-    tests, other = _comparisons(root, scalars, inside)
+        raise _UnknownError("condition or body is not in the text")
+    scopes = scalars.inside(body), scalars.outside(row)
+    tests, other = _comparisons(root, scalars, scopes[0])
     counts: list[int] = []
     for test in tests:
-        sides = _sides(body, test, scalars, (inside, scalars.outside(body.row)))
-        count = sides if isinstance(sides, _Unknown) else _count(*sides, test)
-        if isinstance(count, int):
-            counts.append(count)
-        elif len(tests) == 1 and other is None:
-            return _varying(body, test, scalars, inside) or count
-        else:
-            other = other or count
+        try:
+            left, right = (_side(body, one, scalars, scopes) for one in (test.left, test.right))
+            counts.append(_count(left, right, test))
+        except _UnknownError as unknown:
+            if len(tests) == 1 and other is None:
+                raise (_varying(body, test, scalars, scopes[0]) or unknown) from None
+            other = other or unknown.reason
     if other is None or 0 in counts:  # no test may be false at the start
         return min(counts)
-    return other._replace(most=min(counts, default=None))
+    raise _UnknownError(other, most=min(counts, default=None))
 
 
 class _Side(NamedTuple):
@@ -565,96 +511,82 @@ class _Side(NamedTuple):
     step: int
 
 
-def _sides(
-    body: Call, test: _Comparison, scalars: _Scalars, scopes: tuple[_Scope, _Scope]
-) -> tuple[_Side, _Side] | _Unknown:
-    """Return both sides of a comparison of constants; scopes as in `_start_and_step`."""
-    sides = []
-    for linear in (test.left, test.right):
-        side = _start_and_step(body, linear, scalars, scopes)
-        if isinstance(side, _Unknown):
-            return side
-        if side.start.slot is not None:
-            return _Unknown("it changes in the loop around it")
-        sides.append(side)
-    return sides[0], sides[1]
+def _side(
+    body: Call,
+    side: _Linear,
+    scalars: _Scalars,
+    scopes: tuple[_Scope, _Scope],
+    *,
+    is_constant: bool = True,
+) -> _Side:
+    """Return the first value of one side of a comparison, and its step per trip.
 
-
-def _start_and_step(
-    body: Call, side: _Linear, scalars: _Scalars, scopes: tuple[_Scope, _Scope]
-) -> _Side | _Unknown:
-    """Return the first value of one side of the comparison, and its step per trip.
-
-    Args:
-        body: The body of the loop.
-        side: The side, in terms of the carried tuple.
-        scalars: Values of the module.
-        scopes: Values of parameters in the loop, and around it.
+    The scopes are those in the loop, and around it; a first value that is constant there is asked
+    for unless stated otherwise.
     """
     if side.slot is None:
         return _Side(side, 0)
     inside, outside = scopes
-    start = scalars.operand(body.row, 0, side.slot, outside, 0)
-    after = scalars.after_trip(body, side.slot)
-    if not isinstance(after, _Linear):  # with the constants that the loop carries
+    try:
+        after = scalars.after_trip(body, side.slot)
+    except _UnknownError:  # with the constants that the loop carries
         after = scalars.result(body, side.slot, inside)
-    if isinstance(after, _Unknown):
-        return after
     if after.slot != side.slot:
-        return _Unknown("the counter is not a sum of itself and a constant")
-    if isinstance(start, _Unknown):
-        return start
+        raise _UnknownError("the counter is not a sum of itself and a constant")
+    start = scalars.operand(body.row, 0, side.slot, outside)
+    if is_constant and start.slot is not None:
+        raise _UnknownError("it changes in the loop around it")
     return _Side(_Linear(start.slot, start.offset + side.offset), after.offset)
 
 
-def _count(left: _Side, right: _Side, test: _Comparison) -> int | _Unknown:
+def _count(left: _Side, right: _Side, test: _Comparison) -> int:
     """Return the number of trips for which a comparison of constants and counters is true."""
     direction = test.direction
     if left.step and right.step:
-        return _Unknown("both sides of the condition change")
+        raise _UnknownError("both sides of the condition change")
     if right.step:
         left, right, direction = right, left, _MIRRORED.get(direction, direction)
     start, bound = left.start.offset, right.start.offset
     count = count_true(start, left.step, direction, bound, test.bounds)
-    return _Unknown("it does not end before the counter overflows") if count is None else count
+    if count is None:
+        raise _UnknownError("it does not end before the counter overflows")
+    return count
 
 
-def _varying(body: Call, test: _Comparison, scalars: _Scalars, inside: _Scope) -> _Unknown | None:
+def _varying(
+    body: Call, test: _Comparison, scalars: _Scalars, inside: _Scope
+) -> _UnknownError | None:
     """Return the sum of the trip counts of a loop that change with the trips of the loop around."""
     around = scalars.around(body.row)
     if around is None or body.row in scalars.counted:  # loops that run each other
         return None
     outer, scope = around
     scalars.counted.add(body.row)
-    trips = _trip_count(outer.row, scalars, derives_printed=False).trip_count
+    trips = _trip_count(outer.row, scalars).trip_count
     scalars.counted.remove(body.row)
     if trips is None or not 0 < trips <= _MOST_OUTER_TRIPS:
         return None
-    sides: list[tuple[_Side, int]] = []  # and the change of the first value by each outer trip
-    for linear in (test.left, test.right):
-        side = _start_and_step(body, linear, scalars, (inside, scope))
-        if isinstance(side, _Unknown):
-            return None
-        scopes = scalars.inside(outer), scalars.outside(outer.row)
-        first = _start_and_step(outer, side.start, scalars, scopes)
-        if isinstance(first, _Unknown) or first.start.slot is not None:
-            return None
-        sides.append((_Side(first.start, side.step), first.step))
-    counts = []
     low, high = test.bounds
-    for trip in range(trips):
-        left, right = (
-            _Side(_Linear(None, side.start.offset + trip * change), side.step)
-            for side, change in sides
-        )
-        is_in_range = all(low <= side.start.offset <= high for side in (left, right))
-        count = _count(left, right, test) if is_in_range else None
-        if not isinstance(count, int):
-            return None
-        counts.append(count)
+    counts = []
+    try:
+        sides: list[tuple[_Side, _Side]] = []  # in the loop, and its first value in the outer one
+        for linear in (test.left, test.right):
+            side = _side(body, linear, scalars, (inside, scope), is_constant=False)
+            scopes = scalars.inside(outer), scalars.outside(outer.row)
+            sides.append((side, _side(outer, side.start, scalars, scopes)))
+        for trip in range(trips):
+            left, right = (
+                _Side(_Linear(None, first.start.offset + trip * first.step), side.step)
+                for side, first in sides
+            )
+            if not all(low <= side.start.offset <= high for side in (left, right)):
+                return None
+            counts.append(_count(left, right, test))
+    except _UnknownError:
+        return None
     loop = scalars.module.instruction(outer.row)
     reason = f"it is {min(counts)} to {max(counts)}, by the trip of {loop.name} around it"
-    return _Unknown(reason, sum(counts), loop.computation.name)
+    return _UnknownError(reason, sum(counts), loop.computation.name)
 
 
 _MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
@@ -667,12 +599,7 @@ def count_true(
 
     None if it never ends, or ends only because the counter overflows.
 
-    Args:
-        start: First value of the counter.
-        step: Added by each trip.
-        direction: LT, LE, GT, GE, EQ or NE.
-        bound: Compared with the counter.
-        bounds: Least and greatest number of the counter's type.
+    `bounds` are the least and greatest number of the counter's type.
 
     >>> count_true(0, 3, "LT", 100, (-128, 127))
     34

@@ -77,29 +77,18 @@ class Value(NamedTuple):
 
 
 class Use(NamedTuple):
-    """An operand that is a value, or has it as an element.
-
-    Attributes:
-        row: Row of the user.
-        position: Number of the operand.
-        element: Index of the value in the operand; () also where the operand is a part of it.
-    """
+    """An operand, by its user and number, that is a value, or has it as an element."""
 
     row: int
     position: int
-    element: ShapeIndex = ()
+    element: ShapeIndex = ()  # of the value in the operand; () also where that is a part of it
 
 
 class Route(NamedTuple):
-    """The ways that a walker takes.
+    """The ways that a walker takes."""
 
-    Attributes:
-        through: Opcodes whose results are other values: elements, views, results of calls.
-        out_of: Opcodes of callers whose parameters are other values.
-    """
-
-    through: frozenset[str]
-    out_of: frozenset[str] = frozenset()
+    through: frozenset[str]  # opcodes whose results are other values: elements, views, calls
+    out_of: frozenset[str] = frozenset()  # callers whose parameters are other values
 
 
 _DEFINITION = Route(TUPLES | VIEWS | {"while", "call"}, CALLERS)
@@ -128,7 +117,6 @@ class ValueFlow:
 
     @functools.cached_property
     def opcodes(self) -> Sequence[str]:
-        """Opcode of each row."""
         return self.module.opcodes[:]
 
     @functools.cached_property
@@ -194,7 +182,7 @@ class ValueFlow:
         return value
 
     def root(self, row: int, *roles: str) -> int | None:
-        """Return the root of the computation that an instruction calls, or of those of a role."""
+        """Return the root of the first computation that an instruction calls, of some roles."""
         return self._links.root_of(row, *roles)
 
     def caller(self, row: int) -> Call | None:
@@ -219,13 +207,15 @@ class ValueFlow:
     def size(self, value: Value) -> int:
         """Return the bytes of a value; 0 if not known."""
         text = self.module.shape_texts[value.row]
-        if value.element or text.startswith("("):  # of send and recv more than is printed
+        # a tuple of send and recv has more than is printed
+        key = None if value.element or text.startswith("(") else text
+        if key is None or key not in self._sizes:
             shape = self.shape(value)
-            return 0 if shape is None else shape.size_bytes or 0
-        if text not in self._sizes:
-            shape = self.shape(value)
-            self._sizes[text] = 0 if shape is None else shape.size_bytes or 0
-        return self._sizes[text]
+            size = 0 if shape is None else shape.size_bytes or 0
+            if key is None:
+                return size
+            self._sizes[key] = size
+        return self._sizes[key]
 
     # ---- backwards -----------------------------------------------------------------------------
 
@@ -269,22 +259,10 @@ class ValueFlow:
         if opcode == "conditional":
             return self.operand(call.row, 1 + call.number, value.element)
         number = self.module.instruction(value.row).parameter_number or 0
-        operands = self._links.operands_of(call.row)
-        if opcode == "async-start" and not operands:  # its update has them
-            for user, position in self._links.users_of(call.row):
-                if position == 0 and self.opcodes[user] == "async-update":
-                    return self.operand(user, 1 + number, value.element)
-            return None
         operand = self.operand(call.row, number)
-        if operand is None:
+        if operand is None or not opcode_traits(opcode).is_positional:
             return None
-        if opcode == "custom-call":  # SparseCores run a computation on whole operands
-            is_whole = len(self._links.parameters_of(self._links.owners[value.row])) == len(
-                operands
-            ) and self.size(operand) == self.size(Value(value.row))
-        else:
-            is_whole = opcode_traits(opcode).is_positional
-        return Value(operand.row, (*operand.element, *value.element)) if is_whole else None
+        return Value(operand.row, (*operand.element, *value.element))
 
     def result(self, value: Value, *roles: str) -> Value | None:
         """Return the value in a called computation that the result of its call is."""
@@ -296,11 +274,8 @@ class ValueFlow:
     def definition(self, value: Value, *, is_local: bool = False) -> Value:
         """Return the value before tuples, views, calls and loops passed it on.
 
-        An element that the body of a loop overwrites is defined by the loop.
-
-        Args:
-            value: The value.
-            is_local: Whether parameters and calls of computations are definitions.
+        An element that the body of a loop overwrites is defined by the loop. Locally, parameters
+        and calls of computations are definitions too.
         """
         route = _LOCAL if is_local else _DEFINITION
         for _ in range(_STEPS):
@@ -327,9 +302,8 @@ class ValueFlow:
 
         TPU compilers so carry an asynchronous collective through the fusions that run beside it.
         """
-        inner = (
-            self._computed_inside(Value(value.row, value.element[:1])) if value.element else None
-        )
+        outer = Value(value.row, value.element[:1])
+        inner = self._computed_inside(outer) if value.element else None
         if inner is None or self.opcodes[inner.row] != "parameter" or inner.element:
             return None
         number = self.module.instruction(inner.row).parameter_number or 0
@@ -365,12 +339,9 @@ class ValueFlow:
     def _undecided(self, value: Value) -> Value | None:
         """Return the element of a loop or carrying fusion whose way on is not known yet."""
         opcode = self.opcodes[value.row]
-        if not value.element or not (
-            opcode == "while" or (opcode == "fusion" and self._has_carriers)
-        ):
-            return None
         outer = value if opcode == "while" else Value(value.row, value.element[:1])
-        return None if outer in self._inner else outer
+        is_way = opcode == "while" or (opcode == "fusion" and self._has_carriers)
+        return outer if value.element and is_way and outer not in self._inner else None
 
     def update(self, value: Value) -> Value | None:
         """Return what a dynamic-update-slice writes, also one in a fusion or run asynchronously."""
@@ -385,14 +356,14 @@ class ValueFlow:
             if opcode in ("fusion", "async-done"):
                 runner = row if opcode == "fusion" else self._links.operand(row, 0)[0]
                 root = None if runner == NOTHING else self.root(runner)
-                if root is None:
-                    return None
-                value = self.definition(Value(root, value.element), is_local=True)
+                before = None if root is None else Value(root, value.element)
+                before = before and self.definition(before, is_local=True)
             else:
                 before = self.operand(row, 0)
-                if before is None or before.element:
-                    return None
-                value = before
+                before = before if before is not None and not before.element else None
+            if before is None:
+                return None
+            value = before
         return None
 
     def sources(self, value: Value) -> list[Value]:
@@ -403,13 +374,11 @@ class ValueFlow:
         """
         if value not in self._sources:
             row, index = value
-            if self.opcodes[row] in SOURCELESS:
-                operands = []
-            elif self.opcodes[row] == "while" and index:
+            if self.opcodes[row] == "while" and index:
                 operand = self.operand(row, 0, index)
                 operands = [] if operand is None else [operand]
             else:
-                operands = self.operands(row, _STEPS)
+                operands = [] if self.opcodes[row] in SOURCELESS else self.operands(row, _STEPS)
             defined = list(dict.fromkeys(map(self.definition, operands)))
             if len(defined) > 1:
                 defined.sort(key=self.size, reverse=True)
@@ -423,11 +392,9 @@ class ValueFlow:
         fusions are skipped; loops and calls are not.
         """
         for _ in range(_STEPS):
-            if value.row == NOTHING:
-                return None
-            before = self.before(value, _MAKER)
+            before = self.before(value, _MAKER) if value.row != NOTHING else None
             if before is None:
-                return value
+                return None if value.row == NOTHING else value
             value = before
         return None
 
@@ -469,8 +436,6 @@ class ValueFlow:
             yield from self._parameters(row, position, index)
         elif opcode == "copy-start":
             yield Value(row, (0, *index))
-        elif opcode == "async-update" and position:  # operands of a start without any
-            yield from self._parameters(self._links.operand(row, 0)[0], position - 1, index)
         else:
             part = _returned_part(opcode)
             if index[: len(part)] == part[: len(index)]:
@@ -501,18 +466,16 @@ class ValueFlow:
         A user that computes is the value of its whole result. A fusion that only carries a value
         is skipped.
         """
-        seen = {value}
-        ways = [self._each_user(value)]
+        seen, ways = {value}, [self._each_user(value)]
         while ways:
-            for user, is_carried in ways[-1]:
-                if not is_carried:
-                    yield user
-                elif user not in seen:
-                    seen.add(user)
-                    ways.append(self._each_user(user))
-                    break
-            else:
+            user, is_carried = next(ways[-1], (None, False))
+            if user is None:
                 ways.pop()
+            elif not is_carried:
+                yield user
+            elif user not in seen:
+                seen.add(user)
+                ways.append(self._each_user(user))
 
     def _each_user(self, value: Value) -> Iterator[tuple[Value, bool]]:
         """Yield the users of a value, and elements of fusions that only carry it as such."""
@@ -560,14 +523,13 @@ class ValueFlow:
 
         Skips what `maker` does.
         """
-        route = _MAKER
         waiting, seen = [value], {value}
         while waiting:
             one = waiting.pop()
             ahead: list[Value] = []
             for use in self.uses(one):
                 opcode = self.opcodes[use.row]
-                if opcode in route.through and opcode != "tuple":
+                if opcode in _MAKER.through and opcode != "tuple":
                     entered = list(self.after(use))
                     ahead += entered
                     if opcode == "fusion" and not entered:
@@ -576,8 +538,7 @@ class ValueFlow:
                     yield None if use.element or opcode == "tuple" else use
             if self._links.is_root(one.row):
                 returned = self.returned(one)
-                is_fused = returned is not None and self.opcodes[returned.row] in route.out_of
-                if returned is None or not is_fused:
+                if returned is None or self.opcodes[returned.row] not in _MAKER.out_of:
                     yield None
                 else:
                     ahead.append(returned)
@@ -614,24 +575,15 @@ _NEIGHBOURS_STEPS = 4000
 _MOST = 16
 """Most neighbours that are returned."""
 
-_Loops = tuple[str, ...]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbour:
-    """A producer or consumer.
-
-    Attributes:
-        instruction: The instruction.
-        position: Number of its operand that is the value; None for producers.
-        index: Tuple index of the value.
-        loops: Loops whose carried values are between the two.
-    """
+    """A producer or consumer, by the tuple index of the value."""
 
     instruction: HloInstruction
     position: int | None = None
+    """Number of its operand that is the value; None for producers."""
     index: ShapeIndex = ()
-    loops: tuple[str, ...] = ()
 
 
 class Neighbourhood:
@@ -643,76 +595,58 @@ class Neighbourhood:
 
     def producers(self, instruction: HloInstruction) -> tuple[Neighbour, ...]:
         """Return the producers of the operands of an instruction, nearest first."""
-        producers: dict[Value, _Loops] = {}
-        waiting = deque((value, _Loops()) for value in self._flow.operands(instruction.row))
-        seen = {value for value, _ in waiting}
+        flow, opcodes = self._flow, self._module.opcodes
+        producers: dict[Value, None] = {}
+        waiting = deque(flow.operands(instruction.row))
+        seen = set(waiting)
         for _ in range(_NEIGHBOURS_STEPS):
             if not waiting or len(producers) >= _MOST:
                 break
-            value, loops = waiting.popleft()
-            if self._module.opcodes[value.row] == "tuple" and not value.element:
-                behind = self._flow.operands(value.row)
+            value = waiting.popleft()
+            if opcodes[value.row] == "tuple" and not value.element:
+                behind = flow.operands(value.row)
             else:
-                before, loop = self._behind(value)
+                before = self._behind(value)
                 behind = [] if before is None else [before]
-                loops = loops if loop is None else (*loops, self._module.columns.name(loop))
                 if before is None:
-                    producers[value] = loops
-            waiting.extend((one, loops) for one in behind if one not in seen)
+                    producers.setdefault(value)
+            waiting.extend(one for one in behind if one not in seen)
             seen.update(behind)
         instruction_of = self._module.instruction
         return tuple(
-            Neighbour(instruction=instruction_of(value.row), index=value.element, loops=loops)
-            for value, loops in producers.items()
+            Neighbour(instruction=instruction_of(value.row), index=value.element)
+            for value in producers
         )
 
-    def _behind(self, value: Value) -> tuple[Value | None, int | None]:
-        """Return the value that one is passed on from, and the loop between; None if computed."""
+    def _behind(self, value: Value) -> Value | None:
+        """Return the value that one is passed on from; None if it is computed."""
         flow, row = self._flow, value.row
         opcode = self._module.opcodes[row]
         if opcode in ("fusion", "async-start"):
-            return flow.result(value) if self._only_passes_on(row) else None, None
+            return flow.result(value) if self._only_passes_on(row) else None
         call = flow.caller(row) if opcode == "parameter" else None
         if call is not None and self._module.opcodes[call.row] == "while":
-            return flow.argument(value, call), call.row
-        before = flow.before(value, _BACK)
-        return before, row if opcode == "while" and before is not None else None
+            return flow.argument(value, call)
+        return flow.before(value, _BACK)
 
     def consumers(self, instruction: HloInstruction) -> tuple[Neighbour, ...]:
         """Return the consumers of the result of an instruction, nearest first."""
         consumers: dict[tuple[int, int | None], Neighbour] = {}
-        waiting: deque[tuple[Value, _Loops]] = deque([(Value(instruction.row), ())])
+        waiting = deque([Value(instruction.row)])
         seen = {Value(instruction.row)}
         for _ in range(_NEIGHBOURS_STEPS):
             if not waiting or len(consumers) >= _MOST:
                 break
-            value, loops = waiting.popleft()
-            for step in self._ahead(value):
+            for step in self._ahead(waiting.popleft()):
                 if isinstance(step, Use):
-                    row, position, index = step
-                    consumers.setdefault(
-                        (row, None if position == NOTHING else position),
-                        Neighbour(
-                            instruction=self._module.instruction(row),
-                            position=None if position == NOTHING else position,
-                            index=index,
-                            loops=loops,
-                        ),
-                    )
+                    position = None if step.position == NOTHING else step.position
+                    found = self._module.instruction(step.row)
+                    near = Neighbour(instruction=found, position=position, index=step.element)
+                    consumers.setdefault((step.row, position), near)
                 elif step not in seen:
                     seen.add(step)
-                    waiting.append((step, self._crossed(value, step, loops)))
+                    waiting.append(step)
         return tuple(consumers.values())
-
-    def _crossed(self, value: Value, step: Value, loops: _Loops) -> _Loops:
-        """Return the loops on the way to a step, with one that it goes into or out of."""
-        links, opcodes = self._module.links, self._module.opcodes
-        if links.owners[value.row] == links.owners[step.row]:
-            return loops
-        call = self._flow.caller(step.row) if opcodes[step.row] == "parameter" else None
-        loop = step.row if call is None else call.row
-        is_loop = opcodes[loop] == "while"
-        return (*loops, self._module.columns.name(loop)) if is_loop else loops
 
     def _ahead(self, value: Value) -> Iterator[Value | Use]:
         """Yield the values that a value is passed on to, and the operands that consume it.
@@ -753,19 +687,8 @@ class Neighbourhood:
 
     def _only_passes_on(self, row: int) -> bool | None:
         """Return whether a fusion or call computes nothing; None if the text lacks what it runs."""
-        links, opcodes = self._module.links, self._module.opcodes
-        calls = links.calls.of_row(row)
+        calls = self._module.links.calls.of_row(row)
         if not calls or calls[0].place == NOTHING:
             return None
-        waiting, seen = [calls[0].place], {calls[0].place}
-        while waiting:
-            for inner in self._module.computations[waiting.pop()].rows:
-                if opcodes[inner] == "fusion":
-                    called = {call.place for call in links.calls.of_row(inner)[:1]}
-                    if not called or NOTHING in called:
-                        return False
-                    waiting += called - seen
-                    seen |= called
-                elif opcodes[inner] not in _PASSED_ON:
-                    return False
-        return True
+        rows = self._module.computations[calls[0].place].rows
+        return all(self._module.opcodes[inner] in _PASSED_ON for inner in rows)

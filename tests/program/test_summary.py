@@ -14,7 +14,6 @@ from hlo_lens.load.programs import modules_of
 from hlo_lens.program.summary import (
     backend_of_dump,
     backend_of_text,
-    coverage,
     coverage_of,
     summary,
     undefined_names,
@@ -48,13 +47,6 @@ def test_facts_are_those_of_header_and_text() -> None:
         "is_truncated": False,
         "undefined": 0,
     }
-
-
-@pytest.mark.parametrize(
-    ("instructions", "gap_lines", "share"), [(0, 0, 1), (0, 3, 0), (3, 1, 0.75), (5, 0, 1)]
-)
-def test_coverage_counts_unread_lines(instructions: int, gap_lines: int, share: float) -> None:
-    assert coverage(instructions, gap_lines) == share
 
 
 def test_gaps_lower_coverage() -> None:

@@ -68,7 +68,6 @@ class NeighbourRow(NamedTuple):
     sharding: Annotated[str | None, "its sharding"]
     op_name: Annotated[str | None, "scope path of the framework, or name of the argument"]
     source: Annotated[str | None, "innermost place in the user's program"]
-    loops: Annotated[tuple[str, ...], "loops through whose carried values it passes"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +188,6 @@ def why(
                 _sharding_text(neighbour.instruction, shardings),
                 neighbour.instruction.op_name,
                 neighbour.instruction.source,
-                neighbour.loops,
             )
             for role, listed in (("producer", producers), ("consumer", consumers))
             for neighbour in listed
@@ -424,16 +422,15 @@ def _made_by(
     is_summed = opcode_traits(collective.kind).is_reduction and not _is_asked_for(collective)
     for near in producers[:_MOST_NAMED]:
         instruction = near.instruction
-        loops = f", through {' and '.join(near.loops)}" if near.loops else ""
         if instruction.opcode == "parameter":
             name = f" {instruction.op_name}" if instruction.op_name else ""
             shape = _plain_shape(instruction) or ""
             text = f"parameter {instruction.parameter_number}{name} {shape}".rstrip()
             sharding = _sharding_text(instruction, shardings)
-            yield f"it reads {text}{f', {sharding}' if sharding else ''}{loops}"
+            yield f"it reads {text}{f', {sharding}' if sharding else ''}"
         else:
             is_partial = is_summed and _is_product(instruction, "reduce")
-            yield f"it reads {_named(instruction)}{loops}{_PARTIAL * is_partial}"
+            yield f"it reads {_named(instruction)}{_PARTIAL * is_partial}"
     if len(producers) > _MOST_NAMED:
         yield f"and reads {len(producers) - _MOST_NAMED} more, below"
 

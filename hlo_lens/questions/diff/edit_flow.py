@@ -234,7 +234,7 @@ class LoopChange(NamedTuple):
 def nests(module: HloModule) -> list[tuple[Nest, int]]:
     """Return the loops around each computation, by its place, and the number of its calls."""
     links, rows = module.links, module.opcodes.places_of({"while"})
-    counts = trip_counts(InstructionTable(module), derives_printed=False).loops if rows else ()
+    counts = trip_counts(InstructionTable(module)).loops if rows else ()
     trips = {row: loop.trip_count for row, loop in zip(rows, counts, strict=True)}
     found: dict[int, tuple[Nest, int]] = {module.entry.place: ((), 1)}
 

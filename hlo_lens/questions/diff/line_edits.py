@@ -139,7 +139,7 @@ class ModuleLines:
     def loops(self) -> Counter[tuple[str, int | None]]:
         """Return line and trip count of the loops with a line."""
         rows = self.module.opcodes.places_of({"while"})
-        counts = trip_counts(InstructionTable(self.module), derives_printed=False).loops
+        counts = trip_counts(InstructionTable(self.module)).loops
         pairs = ((self.line(r), c.trip_count) for r, c in zip(rows, counts, strict=True))
         return Counter((line, count) for line, count in pairs if line is not None)
 

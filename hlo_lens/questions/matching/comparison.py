@@ -16,7 +16,6 @@ from operator import eq, lt, ne, sub
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.hlo.columns import END, NAME, NAME_END, OPERANDS_END, SHAPE, SHAPE_END, STRIDE
-from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.questions.matching.edits import SHAPE_WORDS, Change, Noise, label_changes
 from hlo_lens.questions.matching.labels import (
@@ -28,7 +27,7 @@ from hlo_lens.questions.matching.labels import (
 from hlo_lens.questions.matching.matching import match_by
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.questions.matching.graphs import ProgramGraph, View
@@ -46,9 +45,7 @@ class Comparison:
     def __init__(self, matched: Matching) -> None:
         self._matched = matched
         self._base, self._head = (side.graph for side in matched.sides)
-        self._aligned: dict[int, bool] = {}
         self._labels_differ = cache(lambda a, b: [*label_changes(self._base.labels, a, b)])
-        self._parameters = cache(self._parameters_of)
 
     def suspects(self) -> set[int]:
         """Return the nodes of the base that may differ from their partners.
@@ -58,7 +55,7 @@ class Comparison:
         base, head, matched = self._base, self._head, self._matched
         head_of, base_of = matched.base.partner, matched.head.partner
         found = {*matched.moved, *base.controls, *map(base_of.__getitem__, head.controls)}
-        found.update(self.root_changes, self.mixed_channels)
+        found.update(self.root_changes)
         partners = [
             partner if computation in matched.whole else None
             for computation, partner in enumerate(matched.base.computation)
@@ -120,8 +117,6 @@ class Comparison:
         if mine in base.controls or yours in head.controls:
             yield from self._control_changes(mine, yours)
         yield from self.root_changes.get(mine, ())
-        if mine in self.mixed_channels:
-            yield Change("channel_id", base.channels[mine], head.channels[yours])
 
     @cached_property
     def _has_other_count(self) -> bool:
@@ -165,12 +160,12 @@ class Comparison:
         is_pair = matched.base.computation[callee] == partner
         if not is_positional or not is_pair or callee in matched.whole:
             return {}
-        numbers = self._parameters(1, partner)
-        pairs = (
-            (number, numbers.get(matched.base.partner[node]))
-            for node, number in self._parameters(0, callee).items()
-        )
-        order = {number: other for number, other in pairs if other is not None}
+        numbers = {node: k for k, node in self._head.parameter_numbers(partner).items()}
+        order = {
+            number: numbers[matched.base.partner[node]]
+            for number, node in base.parameter_numbers(callee).items()
+            if matched.base.partner[node] in numbers
+        }
         places, taken = range(len(base.operands[mine])), set(order.values())
         if len(taken) != len(order) or not {*order, *taken}.issubset(places):
             return {}
@@ -178,47 +173,18 @@ class Comparison:
         rest = (place for place in places if place not in taken)
         return {place: order[place] if place in order else next(rest) for place in places}
 
-    def _parameters_of(self, side: int, computation: int) -> dict[int, int]:
-        """Return the number of each parameter of a computation."""
-        numbers = self._matched.sides[side].graph.parameter_numbers(computation)
-        return {node: number for number, node in numbers.items()}
-
     def _same_operand(self, mine: Operand, yours: Operand) -> bool:
         (x, my_index), (y, your_index) = mine, yours
         if x < 0 or y < 0:
             return x == y
         if self._matched.base.partner[x] == y:
             return my_index == your_index or shape_differs(self._base, self._head, x, y)
-        if my_index == your_index and self._computes_the_same(x, y):
-            return True
         return not (self._stays(x) and self._stays(self._matched.head.partner[y]))
 
     def _stays(self, node: int) -> bool:
         """Return whether a node of the base has a partner in the partner of its computation."""
         matched = self._matched
         return node >= 0 and matched.base.partner[node] >= 0 and node not in matched.moved
-
-    def _computes_the_same(self, x: int, y: int) -> bool:
-        """Return whether two nodes compute the same from matched parameters."""
-        mine, yours = self._matched.base.prints, self._matched.head.prints
-        mine.complete()
-        yours.complete()
-        if mine.up[x] != yours.up[y] or (x in self._impure and mine.down[x] != yours.down[y]):
-            return False
-        computation, other = self._base.owner[x], self._head.owner[y]
-        if computation == self._base.entry:
-            return other == self._head.entry
-        if computation not in self._aligned:
-            numbers = self._parameters(1, other)
-            self._aligned[computation] = all(
-                numbers.get(self._matched.base.partner[node]) == number
-                for node, number in self._parameters(0, computation).items()
-            )
-        return self._aligned[computation]
-
-    @cached_property
-    def _impure(self) -> Set[int]:
-        return self._base.impure_nodes()
 
     def _other_arity(self, mine: int, yours: int) -> Iterator[Change]:
         """Yield a change if operands with a partner were added or removed.
@@ -231,13 +197,15 @@ class Comparison:
         after = Counter(
             (y, at) for y, at in head.operands_of(yours) if y >= 0 and self._stays(base_of[y])
         )
-        net = []
-        for these, those in ((before, after), (after, before)):
+        texts = []
+        for graph, these, those in ((base, before, after), (head, after, before)):
             kept = {y for y, _ in those if shape_differs(base, head, base_of[y], y)}
-            net.append([(y, at) for y, at in (these - those).elements() if y not in kept])
-        if any(net):
-            gone = [(base_of[y], at) for y, at in net[0]]
-            yield Change("operands", _several(base, gone), _several(head, net[1]))
+            net = [(y, at) for y, at in (these - those).elements() if y not in kept]
+            shown = [_shown(graph, base_of[y] if graph is base else y, at) for y, at in net]
+            more = [f"{len(shown) - _FEW} more"] if len(shown) > _FEW else []
+            texts.append(", ".join(shown[:_FEW] + more) or None)
+        if any(texts):
+            yield Change("operands", *texts)
 
     # ---- results, called computations, control and channels ------------------------------------
 
@@ -256,23 +224,15 @@ class Comparison:
             if was[0] < 0 or now[0] < 0 or self._same_operand(was, now):
                 continue
             if matched.base.partner[was[0]] == now[0]:
-                found[was[0]] = (Change("root", _element(was[1]), _element(now[1])),)
+                elements = [
+                    f"element {{{','.join(map(str, index))}}}" if index else "all of it"
+                    for _, index in (was, now)
+                ]
+                found[was[0]] = (Change("root", *elements),)
             else:
                 found[was[0]] = (Change("root", "yes", "no"),)
                 found[matched.head.partner[now[0]]] = (Change("root", "no", "yes"),)
         return found
-
-    @cached_property
-    def mixed_channels(self) -> Set[int]:
-        """Sends and recvs of the base whose channel has no single counterpart in the head."""
-        base, head, head_of = self._base, self._head, self._matched.base.partner
-        pairs = {
-            mine: (before, head.channels[head_of[mine]])
-            for mine, before in base.channels.items()
-            if opcode_traits(base.opcode(mine)).is_paired and head_of[mine] in head.channels
-        }
-        forth, back = (Counter(pair[side] for pair in set(pairs.values())) for side in (0, 1))
-        return {mine for mine, (one, other) in pairs.items() if forth[one] > 1 or back[other] > 1}
 
     def _call_changes(self, mine: int, yours: int) -> Iterator[Change]:
         base, head, matched = self._base, self._head, self._matched
@@ -307,17 +267,6 @@ class Comparison:
             yield Change("control-predecessors", *texts)
 
 
-def _element(index: ShapeIndex) -> str:
-    """Return an index into a result as text."""
-    return f"element {{{','.join(map(str, index))}}}" if index else "all of it"
-
-
-def _several(graph: ProgramGraph, operands: Sequence[Operand]) -> str | None:
-    """Return the first few operands as text, and the number of others; None for none."""
-    more = [f"{len(operands) - _FEW} more"] if len(operands) > _FEW else []
-    return ", ".join([_shown(graph, *operand) for operand in operands[:_FEW]] + more) or None
-
-
 def _shown(graph: ProgramGraph, node: int, index: ShapeIndex) -> str:
     """Return an operand as text."""
     if node < 0:
@@ -331,8 +280,6 @@ def shape_differs(base: ProgramGraph, head: ProgramGraph, x: int, y: int) -> boo
 
 
 # ---- views -------------------------------------------------------------------------------------
-
-_CONTROLS = "control-predecessors="
 
 
 def match_views(matched: Matching) -> tuple[list[tuple[int, int]], list[View], list[View]]:
@@ -391,14 +338,6 @@ def match_views(matched: Matching) -> tuple[list[tuple[int, int]], list[View], l
 def view_changes(matched: Matching, pairs: Sequence[tuple[int, int]]) -> dict[int, list[Change]]:
     """Return the changes between matched views, by row of the base."""
     base, head = (side.graph for side in matched.sides)
-    partners: dict[int, int] = {}  # rows of nodes and views, filled for the first control edge
-
-    def controls(graph: ProgramGraph, row: int, node: int) -> dict[int, str]:
-        """Return the rows of the control predecessors of a row, with their names."""
-        computation = graph.module.computations[graph.owner[node]]
-        names = HloInstruction(computation, row).control_predecessors
-        found = ((computation.instruction(name), name) for name in names)
-        return {before.row: name for before, name in found if before is not None}
 
     @cache
     def label_differs(one: tuple[str, str], other: tuple[str, str]) -> list[Change]:
@@ -415,16 +354,6 @@ def view_changes(matched: Matching, pairs: Sequence[tuple[int, int]]) -> dict[in
         x, y = nodes[0][mine], nodes[1][yours]
         if x < 0 or y < 0 or shape_differs(base, head, x, y):
             changes = [change for change in changes if change.what not in SHAPE_WORDS]
-        has_controls = _CONTROLS in texts[1] or _CONTROLS in others[1]
-        if x >= 0 and y >= 0 and has_controls and base.labels.counted.controls:
-            if not partners:
-                rows = enumerate(matched.base.partner)
-                partners.update({base.rows[a]: head.rows[b] for a, b in rows if b >= 0})
-                partners.update(pairs)
-            before, after = controls(base, mine, x), controls(head, yours, y)
-            if {partners.get(row) for row in before} != {*after}:
-                names = [", ".join(sorted(side.values())) or None for side in (before, after)]
-                changes.append(Change("control-predecessors", *names))
         if changes:
             found[mine] = changes
     return found
@@ -532,9 +461,6 @@ class NoiseCount:
 
     def _list_noise(self, mine: str, yours: str, nodes: tuple[int, int] | None) -> Iterator[Noise]:
         """Yield the noise in two attribute lists that differ in more than metadata."""
-        labels = self._base.labels
-        if not labels.counted.controls and (_CONTROLS in mine) != (_CONTROLS in yours):
-            yield Noise.PRINTING
         (my_list, my_metadata, my_config), (your_list, your_metadata, your_config) = (
             _plain_parts(module, text)
             for module, text in zip(self._modules, (mine, yours), strict=True)

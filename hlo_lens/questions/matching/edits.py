@@ -2,12 +2,8 @@
 
 An edit is an instruction that was added, removed, changed or moved: it has the instruction on each
 side, and its changes. Header fields are compared as texts that are equal for equal meanings;
-aliases, donors and layouts of the entry by parameter. If a header has a gap they also count as
-written.
-
-Before layout assignment the layouts of parameters and result in the header differ from those of the
-entry: they are those that the caller passes and receives. Without a header field, they are those of
-the entry (xla/hlo/parser/hlo_parser.cc derives one from the other).
+aliases and donors by parameter. Of the layouts of parameters and result those count that differ
+from the entry's own, as before layout assignment: the caller passes and receives them.
 """
 
 from __future__ import annotations
@@ -16,7 +12,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain, starmap
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from hlo_lens.questions.matching.labels import (
     axis_numbers,
@@ -29,7 +25,7 @@ from hlo_lens.shapes.shape import Shape
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.module import HloInstruction, HloModule
+    from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.questions.matching.graphs import ProgramGraph
     from hlo_lens.questions.matching.labels import Labels
     from hlo_lens.shapes.shape import ShapeIndex
@@ -37,13 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of an instruction or of the module.
+    """One change of an instruction or of the module; a value is None where it is absent.
 
-    Attributes:
-        what: Changed property: ``opcode``, ``element type``, ``shape``, ``operand 0``, the name of
-            an attribute, ``backend_config.KEY``.
-        base: Value in the base; None if absent.
-        head: Value in the head; None if absent.
+    ``what`` is ``opcode``, ``element type``, ``shape``, ``operand 0``, the name of an attribute, or
+    ``backend_config.KEY``.
     """
 
     what: str
@@ -76,13 +69,7 @@ class Removed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """An instruction that both have and that differs.
-
-    Attributes:
-        base: The instruction in the base.
-        head: The instruction in the head.
-        changes: Its changes; at least one.
-    """
+    """An instruction that both have and that differs; it has at least one change."""
 
     kind: ClassVar[str] = "changed"
     base: HloInstruction
@@ -92,13 +79,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """An instruction in another computation: in or out of a loop, a fusion, a branch.
-
-    Attributes:
-        base: The instruction in the base.
-        head: The instruction in the head.
-        changes: Its other changes; often none.
-    """
+    """An instruction in another computation: in or out of a loop, a fusion, a branch."""
 
     kind: ClassVar[str] = "moved"
     base: HloInstruction
@@ -123,9 +104,6 @@ class Noise(Enum):
     """A kind of difference that is counted and ignored, unless it is to count as a change.
 
     The value is its name in reports and on the command line.
-
-    Attributes:
-        meaning: Description of the difference.
     """
 
     _value_: str
@@ -148,11 +126,10 @@ class Noise(Enum):
     PRINTING = (
         "printing",
         "what one text prints and the other leaves out: get-tuple-element lines, wrapped async "
-        "computations, layouts, shapes, long constants, controls, configs",
+        "computations, layouts, long constants",
     )
 
     def __new__(cls, value: str, meaning: str) -> Noise:
-        """Return a kind with a name and a meaning."""
         kind = object.__new__(cls)
         kind._value_ = value
         kind.meaning = meaning
@@ -191,7 +168,6 @@ def label_changes(labels: Labels, mine: int, yours: int) -> Iterator[Change]:
 
 
 def _cut(text: str | None) -> str | None:
-    """Return a text, or its start if it is long."""
     return text if text is None or len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
@@ -272,92 +248,57 @@ def _flat(value: Mapping[str, object]) -> Iterator[tuple[str, str]]:
 
 _COUNTS = ("num_partitions", "replica_count")
 _FLAG = "is_scheduled"
-_READ = ("input_output_alias", "buffer_donor", "entry_computation_layout", "frontend_attributes")
-_NO_MEANING = frozenset({"debug_attributes", "origin_recovery_table"})
+_ELSEWHERE = frozenset(
+    {
+        *("input_output_alias", "buffer_donor", "entry_computation_layout", "frontend_attributes"),
+        *("debug_attributes", "origin_recovery_table"),
+    }
+)
+"""Fields that are compared by meaning, or have none."""
+
 _FINGERPRINTS = frozenset({"fingerprint_before_lhs"})
 """Frontend attributes about the text, without effect on the program."""
 
-_RESULT = -1
-"""Key of the result among the numbers of parameters."""
 
+def header_values(graph: ProgramGraph) -> dict[str, str]:
+    """Return the header fields by name, without aliases and donors.
 
-def header_values(module: HloModule, *, as_written: bool) -> dict[str, str]:
-    """Return the header fields by name; each frontend attribute has a name of its own.
-
-    Args:
-        module: The module.
-        as_written: Whether fields that are compared elsewhere are included as well.
+    Each frontend attribute has a name of its own.
     """
+    module, labels = graph.module, graph.labels
     found = {name: str(getattr(module, name)) for name in _COUNTS}
     found[_FLAG] = str(module.is_scheduled).lower()
-    elsewhere = _NO_MEANING if as_written else _NO_MEANING.union(_READ)
     for name, value in module.header.items():
         is_flag = name == _FLAG and value in ("true", "false")
         if name == "backend_config":
             found[name] = config_meaning(value, module.reader)[1]
-        elif name not in elsewhere and not is_flag and not (name in _COUNTS and value.isdecimal()):
+        elif name not in _ELSEWHERE and not is_flag and not (name in _COUNTS and value.isdecimal()):
             found[name] = squeezed(value)
     axes = axis_numbers(module)
     for name, value in module.frontend_attributes.items():
         if name not in _FINGERPRINTS:
             found[f"frontend_attributes.{name}"] = with_axis_numbers(value, axes)
+    layout, root = module.entry_computation_layout, module.entry.root
+    if layout is not None and root is not None:
+        numbered = graph.parameter_numbers(graph.entry).items()
+        pairs = {f"parameter {k}": (k, graph.parts(node).shape) for k, node in numbered}
+        pairs["result"] = -1, labels.shape(root.shape_text, module.reader)
+        demanded = [*layout.parameters, layout.result]
+        shapes = {
+            name: (labels.plain_shape(demanded[k]), labels.shapes[shape])
+            for name, (k, shape) in pairs.items()
+            if k < len(demanded) - 1
+        }
+        differ = [f"{name} {mine}" for name, (mine, own) in shapes.items() if mine != own]
+        if differ:
+            found["entry_computation_layout"] = ", ".join(differ)
     return found
-
-
-def has_gap(module: HloModule) -> bool:
-    """Return whether a part of the header could not be read."""
-    if not module.gaps:
-        return False
-    source = module.columns.source
-    end = source.text.find("\n\n", module.start)
-    last, _ = source.line_column(end if end >= 0 else len(source.text))
-    first, _ = source.line_column(module.start)
-    return any(first <= gap.line <= last for gap in module.gaps)
-
-
-class EntryShape(NamedTuple):
-    """A parameter or the result of a program.
-
-    Attributes:
-        demanded: Its shape in the header; the printed one if the header has none.
-        printed: Its shape in the instruction.
-    """
-
-    demanded: Shape
-    printed: Shape
-
-
-def entry_shapes(graph: ProgramGraph) -> dict[int, EntryShape]:
-    """Return the shapes of the parameters by number, and of the result, if both are known."""
-    labels, module = graph.labels, graph.module
-    numbers = graph.parameter_numbers(graph.entry).items()
-    printed = {number: labels.shapes[graph.parts(node).shape] for number, node in numbers}
-    if module.entry.root is not None:
-        text = module.entry.root.shape_text
-        printed[_RESULT] = labels.shapes[labels.shape(text, module.reader)]
-    demanded: dict[int, Shape] = {}
-    program = module.entry_computation_layout
-    if program is not None:
-        demanded = {**dict(enumerate(program.parameters)), _RESULT: program.result}
-    return {
-        number: EntryShape(
-            labels.plain_shape(demanded[number]) if number in demanded else shape, shape
-        )
-        for number, shape in printed.items()
-        if isinstance(shape, Shape)
-    }
 
 
 def module_changes(
     base: ProgramGraph, head: ProgramGraph, head_of: Sequence[int]
 ) -> Iterator[Change]:
-    """Yield the changes of the module, donations first.
-
-    Args:
-        base: Graph of the base.
-        head: Graph of the head.
-        head_of: For each node of the base, its partner; -1 for none.
-    """
+    """Yield the changes of the module, donations first; by the partner of each node of the base."""
     numbers = [graph.parameter_numbers(graph.entry) for graph in (base, head)]
     number_of = {node: number for number, node in numbers[1].items()}
     partners = {  # numbers of parameters
@@ -366,69 +307,20 @@ def module_changes(
         if head_of[node] in number_of
     }
     yield from _donation_changes((base, head), partners, numbers)
-    yield from _layout_changes(base, head, partners)
-    as_written = has_gap(base.module) or has_gap(head.module)
-    mine, yours = (header_values(graph.module, as_written=as_written) for graph in (base, head))
+    mine, yours = header_values(base), header_values(head)
     for name in dict.fromkeys((*mine, *yours)):
         before, after = mine.get(name), yours.get(name)
-        if before != after and not _follows_arity(before, after, base.module, head.module):
+        # JAX prints lists of equal flags, one for each parameter or result
+        texts = [re.split("[,;]", (text or "").strip("{}")) for text in (before, after)]
+        follows_arity = len(texts[0]) != len(texts[1]) and set(texts[0]) == set(texts[1])
+        if before != after and not follows_arity:
             yield Change(name, before, after)
-
-
-def _follows_arity(before: str | None, after: str | None, *modules: HloModule) -> bool:
-    """Return whether two lists have equal values, one for each parameter or result.
-
-    JAX prints such lists; a change of their length is reported elsewhere.
-    """
-    if before is None or after is None:
-        return False
-    mine, yours = (re.split("[,;]", text.strip("{}")) for text in (before, after))
-    if len(mine) == len(yours) or set(mine) != set(yours):
-        return False
-    arities: tuple[list[int], list[int]] = [], []  # arrays of the parameters and of the result
-    for module in modules:
-        root = module.entry.root
-        shapes = [*(p.shape for p in module.entry.parameters), None if root is None else root.shape]
-        leaves = [0 if shape is None else len(list(shape.leaves())) for shape in shapes]
-        arities[0].append(sum(leaves[:-1]))
-        arities[1].append(leaves[-1])
-    return [len(mine), len(yours)] in arities
 
 
 def _parameter_name(graph: ProgramGraph, number: int, node: int | None) -> str:
     """Return the name of a parameter: its number, and the framework's name."""
     name = "" if node is None else graph.instruction(node).op_name or ""
     return f"parameter {number} {name}".rstrip()
-
-
-def _layout_changes(
-    base: ProgramGraph, head: ProgramGraph, partners: Mapping[int, int]
-) -> Iterator[Change]:
-    """Yield the changed header layouts of parameters and result, leaf by leaf.
-
-    Without those of the instructions, which the header repeats.
-    """
-    shapes = entry_shapes(base), entry_shapes(head)
-    nodes = base.parameter_numbers(base.entry)
-    for number, partner in (*partners.items(), (_RESULT, _RESULT)):
-        mine, yours = shapes[0].get(number), shapes[1].get(partner)
-        if mine is None or yours is None or mine.demanded == yours.demanded:
-            continue
-        leaves = [[leaf for _, leaf in shape.leaves()] for shape in (*mine, *yours)]
-        is_alike = len({len(part) for part in leaves}) == 1
-        quadruples = zip(*leaves, strict=True) if is_alike else [(*mine, *yours)]
-        for place, (before, was, after, now) in enumerate(quadruples):
-            label = "result"
-            if number != _RESULT:
-                label = _parameter_name(base, number, nodes[number])
-            if len(leaves[0]) > 1 and is_alike:
-                label = f"{label} {{{place}}}"
-            printed = set(shape_changes(was, now))
-            for change in shape_changes(before, after):
-                if change not in printed:
-                    values = (side or "(none)" for side in (change.base, change.head))
-                    texts = [f"{label} {change.what} {value}" for value in values]
-                    yield Change("entry_computation_layout", *texts)
 
 
 def _donation_changes(

@@ -6,23 +6,20 @@ no change. Computations with equal text and equal callees share theirs, found on
 
 The digest of a program is equal on every machine for equal programs, without names and spellings.
 Digested are, for each instruction, its label, those of its operands, and what it calls; for a
-computation, its root, the number of each instruction in any order, and control dependencies; for
-sends and recvs also the counterparts on their channel, and for equal impure instructions their
-users. Two programs with one digest have no change in `program_diff`, header included, except for
-attributes of get-tuple-elements, which not all texts print. Two texts of one program that print
-different things (layouts) may have two digests. Those that print async operations as ``X-start``
-and as async-starts of computations have one if digested as the former; what only the latter can
-print, such as another backend config of the wrapped operation, is digested with them.
+computation, its root, the number of each instruction in any order, and control dependencies. Two
+programs with one digest have no change in `program_diff`, header included, except for attributes of
+get-tuple-elements, which not all texts print, and for which of equal random numbers, sends and
+recvs is used. Two texts of one program that print different things (layouts) may have two digests.
+Those that print async operations as ``X-start`` and as async-starts of computations have one if
+digested as the former.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.questions.matching.edits import entry_shapes, has_gap, header_values
+from hlo_lens.questions.matching.edits import header_values
 from hlo_lens.questions.matching.graphs import program_graph
 from hlo_lens.questions.matching.labels import Counted, Labels
 
@@ -44,24 +41,16 @@ KnownBodies: TypeAlias = "dict[Hashable, tuple[list[int], list[int], int]]"
 class Fingerprints:
     """Fingerprints of a graph; those of the entry as soon as `complete` is called.
 
-    Args:
-        graph: The graph.
-        tokens: For parameters of the entry with a better key than their number: that key.
-        known: Known computations; new ones are added.
-
-    Attributes:
-        up: Of what each node computes; the last one is for unknown operands.
-        down: Of the users of each node within its computation, up to the result; the last one has
-            no meaning.
-        content: Of each computation, dead code included.
-        whole: Text of each computation and content of its callees, in order.
+    `tokens` are keys of parameters of the entry that are better than their number. New
+    computations are added to the known ones.
     """
 
     def __init__(self, graph: ProgramGraph, tokens: Mapping[int, int], known: KnownBodies) -> None:
-        self.up = [0] * len(graph) + [_NO_OPERAND]
+        self.up = [0] * len(graph) + [_NO_OPERAND]  # the last one is for unknown operands
+        # of users within the computation, up to the result; the last one has no meaning
         self.down = [0] * (len(graph) + 1)
-        self.content = [0] * len(graph.nodes)
-        self.whole: list[Hashable] = [None] * len(graph.nodes)
+        self.content = [0] * len(graph.nodes)  # of each computation, dead code included
+        self.whole: list[Hashable] = [None] * len(graph.nodes)  # text, and content of callees
         self._graph = graph
         self._tokens = tokens
         self._is_complete = graph.entry < 0
@@ -91,7 +80,7 @@ class Fingerprints:
             self._find_down(self._graph.entry)
 
     def _find_up(self, computation: int, tokens: Mapping[int, int]) -> None:
-        """Find the fingerprints up of a computation: labels, and those of operands."""
+        """Find the fingerprints of what nodes compute: labels, and those of operands."""
         graph, up, content = self._graph, self.up, self.content
         nodes, labels = graph.nodes[computation], graph.label
         indices, callees = graph.indices, graph.callees
@@ -149,35 +138,6 @@ class Fingerprints:
                     down[operand] += hash((value, index))
 
 
-def share_bodies(graph: ProgramGraph) -> None:
-    """Let instructions call the separate computations instead of their inline copies.
-
-    XLA's canonical and fingerprint styles print computations inside the calling instruction and
-    once more as computations (hlo_computation.cc, Print, in nested computations). Each copy is
-    replaced by another of the computations equal to it, as long as there are any, then always by
-    the last of these; a body that is only printed inline stays.
-    """
-    computations = graph.module.computations
-    if not any(computation.is_inline for computation in computations):
-        return
-    content = Fingerprints(graph, {}, {}).content
-    separate: dict[int, list[int]] = {}
-    for position in range(len(computations) - 1, -1, -1):
-        if not computations[position].is_inline and position != graph.entry:
-            separate.setdefault(content[position], []).append(position)
-    seen, waiting = {graph.entry}, [graph.entry]
-    while waiting:
-        for node in graph.calls_of(waiting.pop()):
-            called = []
-            for role, computation in graph.callees[node]:
-                others = separate.get(content[computation], [computation])
-                called.append((role, others.pop() if len(others) > 1 else others[0]))
-            graph.callees[node] = tuple(called)
-            new = [computation for _, computation in called if computation not in seen]
-            seen.update(new)
-            waiting += new
-
-
 # ---- digests -----------------------------------------------------------------------------------
 
 _SIZE = 16
@@ -189,35 +149,25 @@ def program_fingerprint(
 ) -> str | None:
     """Return the digest of a program in hexadecimal digits; None without computations.
 
-    Args:
-        module: The program.
-        left_out: Fields of backend configs that do not count.
-        with_sugar: Whether async-starts are digested as ``X-start``, without their computations.
+    Fields `left_out` of backend configs do not count. `with_sugar` digests async-starts as
+    ``X-start``, without their computations.
     """
     graph = program_graph(module, Labels(Counted(left_out=left_out)), with_sugar=with_sugar)
     if graph.entry < 0:
         return None
-    labels = [_digest(_encoded(text)) for text in _label_texts(graph.labels)]
-    contents, up = _contents(graph, labels, {})
-    extra = {**_uses(graph, up), **_channels(graph, up)}
-    if extra:
-        contents, _ = _contents(graph, labels, extra)
+    contents = _contents(graph)
     wrapped = {module.links.owners[row] for row in graph.wrapped}
     different = {content for place, content in enumerate(contents) if place not in wrapped}
-    unwritten = map(_encoded, _unwritten(graph))
-    parts = [contents[graph.entry], *sorted(different), _header(graph), *unwritten]
-    return _digest(b"".join(parts)).hex()
+    return _digest(b"".join([contents[graph.entry], *sorted(different), _header(graph)])).hex()
 
 
-def _contents(
-    graph: ProgramGraph, labels: Sequence[bytes], extra: Mapping[int, bytes]
-) -> tuple[list[bytes], Sequence[bytes]]:
-    """Return the digests of each computation, and of the value of each node."""
+def _contents(graph: ProgramGraph) -> list[bytes]:
+    """Return the digest of each computation."""
+    labels = [_digest(_encoded(text)) for text in _label_texts(graph.labels)]
     contents = [_UNDEFINED] * len(graph.nodes)
-    up = [_UNDEFINED] * (len(graph) + 1)  # the last one is for undefined operands
+    up = [_UNDEFINED] * (len(graph) + 1)  # of values; the last one is for undefined operands
     for computation in graph.callees_first():
         found: list[bytes] = []
-        controls: list[bytes] = []
         for node in graph.order(computation):
             parts = [labels[graph.label[node]]]
             if node in graph.indices:
@@ -226,16 +176,14 @@ def _contents(
                 parts += [up[operand] for operand in graph.operands[node]]
             if node in graph.callees:
                 parts += [role.encode() + contents[c] for role, c in graph.callees[node]]
-            if node in extra:
-                parts.append(extra[node])
             up[node] = _digest(b"".join(parts))
             found.append(up[node])
         for node in graph.nodes[computation] if graph.controls else ():
-            controls += [_digest(up[node] + up[other]) for other in graph.controls.get(node, ())]
+            found += [_digest(up[node] + up[other]) for other in graph.controls.get(node, ())]
         root, index = graph.roots[computation]
-        parts = [up[root], repr(index).encode(), *sorted([*found, *controls])]
+        parts = [up[root], repr(index).encode(), *sorted(found)]
         contents[computation] = _digest(b"".join(parts))
-    return contents, up
+    return contents
 
 
 def _label_texts(labels: Labels) -> list[str]:
@@ -261,82 +209,16 @@ def _plain(value: Hashable) -> str:
     return repr(value)
 
 
-def _channels(graph: ProgramGraph, up: Sequence[bytes]) -> dict[int, bytes]:
-    """Return a digest of the counterparts of each send and recv, without channel numbers."""
-    members: dict[str, list[int]] = {}
-    for node, channel in graph.channels.items():
-        if opcode_traits(graph.opcode(node)).is_paired:
-            members.setdefault(channel, []).append(node)
-    return {
-        node: _digest(b"".join(sorted(up[other] for other in nodes)))
-        for nodes in members.values()
-        for node in nodes
-    }
-
-
-def _uses(graph: ProgramGraph, up: Sequence[bytes]) -> dict[int, bytes]:
-    """Return a digest of the users of each equal impure node, which distinguishes them."""
-    impure = graph.impure_nodes()
-    same = Counter(up[node] for node in impure)
-    uses: dict[int, list[bytes]] = {node: [] for node in impure if same[up[node]] > 1}
-    for user in graph.operands.users(uses, range(len(graph))) if uses else ():
-        for place, (node, index) in enumerate(graph.operands_of(user)):
-            if node in uses:
-                uses[node].append(up[user] + repr((place, index)).encode())
-    return {node: _digest(b"".join(sorted(found))) for node, found in uses.items()}
-
-
-def _unwritten(graph: ProgramGraph) -> list[str]:
-    """Return backend configs and attributes of wrapped operations that sugar cannot print.
-
-    Sugar prints the backend config of the async-start alone, and one value of each attribute.
-    """
-    module, labels, calls = graph.module, graph.labels, graph.module.links.calls
-    roots = {
-        root.computation.place: root
-        for root in map(module.instruction, graph.wrapped)
-        if root.is_root
-    }
-    found: set[str] = set()
-    for row, place in zip(calls.rows, calls.places, strict=True):
-        if place not in roots or module.opcodes[row] != "async-start":
-            continue
-        (inner, config), (outer, own) = (
-            labels.attribute_list(instruction.attribute_list, module.reader)
-            for instruction in (roots[place], module.instruction(row))
-        )
-        if config >= 0 and config != own and _has_content(labels.configs[config][0]):
-            found.add(labels.configs[config][1])
-        printed = labels.attributes[outer.key]
-        for name, (value, text) in labels.attributes[inner.key].items():
-            if name in printed and printed[name][0] != value:
-                found.add(f"{name}={text}")
-    return sorted(found)
-
-
-def _has_content(config: object) -> bool:
-    """Return whether a backend config has any value: not only empty lists and objects."""
-    if isinstance(config, dict):
-        return any(map(_has_content, config.values()))
-    return any(map(_has_content, config)) if isinstance(config, list) else True
-
-
 def _header(graph: ProgramGraph) -> bytes:
-    """Return the digest of the header: aliases, donors, layouts, and all other fields."""
+    """Return the digest of the header: aliases, donors, and all other fields."""
     module = graph.module
     aliases = sorted(
         f"{a.output_index}:{a.parameter_number}{a.parameter_index}:{a.kind}"
         for a in module.input_output_alias
     )
     donors = sorted(f"{number}{index}" for number, index in module.buffer_donor)
-    values = header_values(module, as_written=has_gap(module))
-    others = [f"{name}={value}" for name, value in sorted(values.items())]
-    layouts = [
-        f"{number}:{shape.demanded}"
-        for number, shape in sorted(entry_shapes(graph).items())
-        if shape.demanded != shape.printed
-    ]
-    return _digest(_encoded("\n".join([*aliases, "-", *donors, *layouts, *others])))
+    others = [f"{name}={value}" for name, value in sorted(header_values(graph).items())]
+    return _digest(_encoded("\n".join([*aliases, "-", *donors, *others])))
 
 
 def _encoded(text: str) -> bytes:

@@ -5,9 +5,8 @@ a get-tuple-element is a *view*, an edge to its operand with an index (HloPrintO
 get-tuple-element); a computation that an async-start wraps is part of it if the other text prints
 it so (async sugar; hlo_instruction.cc, PrintExtraAttributes).
 
-The graphs of two modules are made together, or each alone by the process that reads its module,
-with the labels for a comparison with a text of the same print style. If the two styles differ in
-what counts, both graphs are made again.
+The graphs of two modules are made together, or each alone by the process that reads its module. If
+one text leaves out what the other prints, both graphs are made again.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ from hlo_lens.questions.matching.labels import (
     attribute_columns,
     axis_numbers,
     counted_between,
-    style_of,
 )
 
 if TYPE_CHECKING:
@@ -44,40 +42,25 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.shapes.shape import ShapeIndex
 
-_SIDE_EFFECT = "custom_call_has_side_effect"
 _KEY = 'op_name="'
 _OP_NAME = re.compile(r'op_name="([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 
 
 class View(NamedTuple):
-    """A get-tuple-element that is not a node.
-
-    Attributes:
-        row: Its row in the module's columns.
-        node: Node whose result it takes an element of; -1 if undefined.
-        element: Tuple index of the element.
-    """
+    """A get-tuple-element, which is not a node."""
 
     row: int
-    node: int
+    node: int  # of whose result it takes an element; -1 if undefined
     element: ShapeIndex
 
 
 class NodeOperands:
-    """Operands of each node; -1 for an undefined one. Tuples of them are made when asked for.
-
-    Args:
-        nodes: The operands of all nodes.
-        counts: How many of these each node has.
-
-    Attributes:
-        nodes: The same.
-        offsets: Offset of the first operand of each node, and the end of the last.
-    """
+    """Operands of each node; -1 for an undefined one. Tuples of them are made when asked for."""
 
     __slots__ = ("nodes", "offsets")
 
     def __init__(self, nodes: array[int], counts: Iterable[int]) -> None:
+        """Take the operands of all nodes, and how many of these each node has."""
         self.nodes = nodes
         self.offsets = array("I", accumulate(counts, initial=0))
 
@@ -108,28 +91,9 @@ def _numbers() -> array[int]:
 class ProgramGraph:
     """A module as numbers. Nodes are in text order, computation by computation.
 
-    Attributes:
-        module: The module.
-        labels: Meanings of the labels.
-        rows: Row of each node.
-        owner: Position of the computation of each node.
-        label: Label of each node.
-        operands: Operands of each node; -1 for an undefined one.
-        indices: Tuple index of each operand, for nodes with any.
-        callees: Role and position of the computations that a node calls.
-        callers: Nodes that call computations, ascending.
-        controls: Control predecessors of a node.
-        channels: Channel ids as written.
-        parameters: Nodes that are parameters, ascending.
-        nodes: Nodes of each computation.
-        edges: Number of each computation's operands and result by position, the same in both
-            modules.
-        bodies: Number of each computation's own text without names: labels, operands and result
-            in order, the same in both modules. Callees do not count.
-        roots: Result of each computation: a node, -1 for none, and the tuple index.
-        views: All views.
-        wrapped: Rows of computations that an async-start wraps.
-        entry: Position of the entry computation; -1 for a module without computations.
+    Lists are by node, or by computation (`nodes`, `edges`, `bodies`, `roots`). Two computations
+    with one number of `edges` have the same operands and result by position, with one of `bodies`
+    the same labels too; both are the same in two modules with common labels. Callees do not count.
     """
 
     module: HloModule
@@ -139,7 +103,9 @@ class ProgramGraph:
     label: array[int] = field(default_factory=_numbers)
     operands: NodeOperands = field(default_factory=lambda: NodeOperands(array("i"), ()))
     indices: dict[int, tuple[ShapeIndex, ...]] = field(default_factory=dict)
+    """Tuple index of each operand, for nodes with any."""
     callees: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    """Roles and positions of the computations that a node calls."""
     callers: list[int] = field(default_factory=list)
     controls: dict[int, tuple[int, ...]] = field(default_factory=dict)
     channels: dict[int, str] = field(default_factory=dict)
@@ -147,27 +113,24 @@ class ProgramGraph:
     nodes: list[range] = field(default_factory=list)
     edges: array[int] = field(default_factory=_numbers)
     bodies: array[int] = field(default_factory=_numbers)
-    roots: list[tuple[int, ShapeIndex]] = field(default_factory=list)
+    roots: list[tuple[int, ShapeIndex]] = field(default_factory=list)  # node -1 for none
     views: list[View] = field(default_factory=list)
-    wrapped: list[int] = field(default_factory=list)
+    wrapped: list[int] = field(default_factory=list)  # rows in computations of async-starts
     entry: int = -1
     _paths: dict[int, str] = field(default_factory=dict)
     _orders: dict[int, Sequence[int]] = field(default_factory=dict)
-    _reachable: set[int] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def parts(self, node: int) -> LabelParts:
-        """Return the parts of a node's label."""
         return self.labels.parts[self.label[node]]
 
     def opcode(self, node: int) -> str:
-        """Return the opcode of a node, with async sugar if the graph has it."""
+        """Opcode of a node, with async sugar if the graph has it."""
         return self.labels.parts[self.label[node]].opcode
 
     def instruction(self, node: int) -> HloInstruction:
-        """Return the instruction of a node."""
         return HloInstruction(self.module.computations[self.owner[node]], self.rows[node])
 
     def path(self, node: int) -> str:
@@ -207,50 +170,16 @@ class ProgramGraph:
             self._orders[computation] = known
         return known
 
-    def callees_first(self) -> list[int]:
-        """Return the computations, each after its callees; cycles are cut at any edge."""
-        return _post_order(range(len(self.nodes)), self._called().__getitem__)
-
-    def reachable(self) -> set[int]:
-        """Return the computations that the entry reaches, itself included."""
-        if self._reachable is None:
-            starts = [self.entry] if self.entry >= 0 else []
-            self._reachable = set(_post_order(starts, self._called().__getitem__))
-        return self._reachable
-
-    def _called(self) -> list[list[int]]:
-        """Return the computations that each computation calls."""
+    def callees_first(self, starts: Sequence[int] | None = None) -> list[int]:
+        """Return the computations reached from some, or all, each after its callees."""
         calls: list[list[int]] = [[] for _ in self.nodes]
         for node in self.callers:
             calls[self.owner[node]] += [computation for _, computation in self.callees[node]]
-        return calls
+        return _post_order(range(len(calls)) if starts is None else starts, calls.__getitem__)
 
-    def impure_nodes(self) -> set[int]:
-        """Return the nodes whose result may differ from that of an equal node.
-
-        They are impure themselves (random numbers, input, side effects), call impure computations,
-        or compute from such nodes.
-        """
-        labels = {
-            label
-            for label, parts in enumerate(self.labels.parts)
-            if opcode_traits(parts.opcode).is_impure
-            or self.labels.attributes[parts.attributes].get(_SIDE_EFFECT, ("", ""))[1] == "true"
-        }
-        if labels.isdisjoint(self.label):
-            return set()
-        found: set[int] = set()
-        computations: set[int] = set()
-        for computation in self.callees_first():
-            for node in self.order(computation):
-                if (
-                    self.label[node] in labels
-                    or not found.isdisjoint(self.operands[node])
-                    or any(called in computations for _, called in self.callees.get(node, ()))
-                ):
-                    found.add(node)
-                    computations.add(computation)
-        return found
+    def reachable(self) -> set[int]:
+        """Return the computations that the entry reaches, itself included."""
+        return set(self.callees_first([self.entry] if self.entry >= 0 else []))
 
 
 def _within(listed: list[int], nodes: range) -> list[int]:
@@ -303,19 +232,9 @@ _LARGE = 1 << 12
 _ROLES = dict.fromkeys(("to_apply", "calls", "called_computations"), "region")
 """Attributes that name an applied computation; print styles exchange them."""
 
-_THREAD = "execution_thread"
-_ASYNC_THREAD = "async_execution_thread"
-_MAIN_THREAD = '"main"'
-
 
 def program_graph(module: HloModule, labels: Labels, *, with_sugar: bool = False) -> ProgramGraph:
-    """Return the graph of a module.
-
-    Args:
-        module: The module.
-        labels: Labels of both modules.
-        with_sugar: Whether a computation that an async-start wraps is part of it.
-    """
+    """Return the graph of a module; with sugar, async-starts contain what they wrap."""
     return _Builder(module, labels, with_sugar=with_sugar).graph
 
 
@@ -339,8 +258,7 @@ class _Builder:
         self._number_edges()
         self._label_nodes()
         self._find_callees()
-        if labels.counted.controls:
-            self._find_controls()
+        self._find_controls()
         self._label_computations()
         number_bodies(self.graph)
         if module.has_entry:
@@ -477,10 +395,12 @@ class _Builder:
         """Set the label of each node, and keep its channel."""
         graph, module, labels, node_of = self.graph, self._module, self._labels, self._node_of
         opcodes, texts = module.opcodes, module.shape_texts
-        attributes = attribute_columns(labels, module, frozenset(self._view_rows))
+        keys, configs, channels, irregular = attribute_columns(
+            labels, module, frozenset(self._view_rows)
+        )
         shapes = [labels.shape(text, self._reader) for text in texts.different]
         details = self._details()
-        columns = opcodes.numbers, texts.numbers, attributes.keys, attributes.configs, details
+        columns = opcodes.numbers, texts.numbers, keys, configs, details
         numbers = Memo[tuple[int, int, int, int, "Hashable"], int](
             lambda parts: labels.label(
                 LabelParts(opcodes.different[parts[0]], shapes[parts[1]], *parts[2:])
@@ -488,10 +408,10 @@ class _Builder:
         )
         found = list(map(numbers.__getitem__, zip(*columns, strict=True)))
         graph.label = array("i", list(map(found.__getitem__, graph.rows)))
-        for row, channel in attributes.channels.items():
+        for row, channel in channels.items():
             if node_of[row] >= 0:
                 graph.channels[node_of[row]] = channel
-        special = {*attributes.irregular, *module.columns.overlays}
+        special = {*irregular, *module.columns.overlays}
         if self._wrapped:
             ends = {"async-update", "async-done"}
             special.update(opcodes.places_of(ends.union(filter(_starts, opcodes.different))))
@@ -535,27 +455,15 @@ class _Builder:
     def _label_computations(self) -> None:
         """Add the attributes of a computation to the label of its result.
 
-        Without its thread, if the caller runs in the same one or has named it.
+        Not its thread: the async operation that calls it prints that too.
         """
-        graph, labels, reader = self.graph, self._labels, self._reader
-        pairs = {
-            position: reader.attributes(computation.attributes_text)
-            for position, computation in enumerate(self._module.computations)
-            if computation.attributes_text
-        }
-        callers: dict[int, int] = {}
-        for node, called in graph.callees.items() if pairs else ():
-            for _, computation in called:
-                callers.setdefault(computation, node)
-        for position, own in pairs.items():
-            thread, caller, root = _MAIN_THREAD, callers.get(position), graph.roots[position][0]
-            if caller is not None:
-                named = labels.attributes[graph.parts(caller).attributes].get(_ASYNC_THREAD)
-                outer = dict(pairs.get(graph.owner[caller], ()))
-                thread = named[1] if named else outer.get(_THREAD, _MAIN_THREAD)
-            new = [pair for pair in own if pair != (_THREAD, thread)]
-            if new and root >= 0:
-                graph.label[root] = labels.with_more(graph.label[root], new, reader)
+        graph, reader = self.graph, self._reader
+        for position, computation in enumerate(self._module.computations):
+            root, text = graph.roots[position][0], computation.attributes_text
+            pairs = reader.attributes(text) if text and root >= 0 else ()
+            more = [pair for pair in pairs if pair[0] != "execution_thread"]
+            if more:
+                graph.label[root] = self._labels.with_more(graph.label[root], more, reader)
 
     # ---- async sugar ---------------------------------------------------------------------------
 
@@ -639,42 +547,41 @@ NO_GRAPHS: Final[GraphPair] = (None, None)
 
 
 def graph_alone(module: HloModule) -> ProgramGraph:
-    """Return the graph of a module that is compared with one of the same print style."""
-    style = style_of(module)
-    return program_graph(module, Labels(counted_between(style, style)))
+    """Return the graph of a module that is compared with a text that prints the same parts."""
+    return program_graph(module, Labels(counted_between(module)))
 
 
 def graph_pair(
     base: HloModule, head: HloModule, known: GraphPair = NO_GRAPHS
 ) -> tuple[ProgramGraph, ProgramGraph]:
-    """Return both graphs, without what only one of the texts prints.
-
-    Args:
-        base: Module of the base.
-        head: Module of the head.
-        known: Graphs of both that were made alone, or None.
-    """
-    styles = style_of(base), style_of(head)
-    sugared = [style.has_sugar for style in styles]
-    has_sugar = sugared[0] != sugared[1] and styles[sugared.index(False)].has_wrapped
-    counted = counted_between(*styles)
+    """Return both graphs, without what only one text prints; from those made alone if it can."""
+    sugared = [_has_sugar(module) for module in (base, head)]
+    unsugared = (base, head)[sugared.index(False)] if sugared[0] != sugared[1] else None
+    has_sugar = unsugared is not None and "async-start" in unsugared.opcodes.different
+    counted = counted_between(base, head)
     alone = [graph for graph in known if graph and graph.labels.counted == counted]
-    if len(alone) == 2 and not has_sugar:
-        mine, yours = alone
-        _join(mine, yours)
-    else:
-        labels = Labels(counted)
-        mine, yours = (program_graph(one, labels, with_sugar=has_sugar) for one in (base, head))
+    if len(alone) < 2 or has_sugar:
+        common = Labels(counted)
+        mine, yours = (program_graph(one, common, with_sugar=has_sugar) for one in (base, head))
+        return mine, yours
+    mine, yours = alone
+    own, labels = yours.labels, mine.labels
+    labels.axes[id(head.reader)] = axis_numbers(head)
+    numbers = labels.adopt(own)
+    yours.label = array("i", map(numbers.__getitem__, yours.label))
+    edges = [labels.edges.setdefault(key, len(labels.edges)) for key in own.edges]
+    yours.edges = array("i", map(edges.__getitem__, yours.edges))
+    yours.labels = labels
+    number_bodies(yours)
     return mine, yours
 
 
-def _join(base: ProgramGraph, head: ProgramGraph) -> None:
-    """Give the graph of the head the labels of the base."""
-    own, labels = head.labels, base.labels
-    labels.axes[id(head.module.reader)] = axis_numbers(head.module)
-    numbers = labels.adopt(own)
-    head.label = array("i", map(numbers.__getitem__, head.label))
-    edges = [labels.edges.setdefault(key, len(labels.edges)) for key in own.edges]
-    head.edges = array("i", map(edges.__getitem__, head.edges))
-    head.labels = labels
-    number_bodies(head)
+def _has_sugar(module: HloModule) -> bool:
+    """Return whether a text prints an async operation as ``X-start``."""
+    traits = {opcode: opcode_traits(opcode) for opcode in module.opcodes.different}
+    starts = {o for o, found in traits.items() if found.phase == "start" and o != "async-start"}
+    # the shape of an async-start begins with the tuple of the operands:
+    # ((f32[8]), f32[8]) all-gather-start
+    return any(found.is_sugar for found in traits.values()) or any(
+        module.shape_texts[row].startswith("((") for row in module.opcodes.places_of(starts)
+    )

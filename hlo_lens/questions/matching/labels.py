@@ -3,8 +3,8 @@
 A label is opcode, shape, attributes, backend config, and the literal of a constant or the number of
 a parameter. Names, channel ids and metadata are no part of it: names of computations are edges of
 the graph, and channel ids are kept beside it. Values are compared by meaning: shardings, device
-groups, configs and layouts may be spelled in several ways. A part that one of two texts never
-prints does not count (`Style`).
+groups, configs and layouts may be spelled in several ways. Layouts
+and long literals do not count if one of two texts leaves them out (`Counted`).
 
 Names of mesh axes have no meaning either: Shardy's attributes name axes of the meshes in the
 module's header, and axes are compared by the order in which the header first names them.
@@ -20,8 +20,7 @@ from itertools import compress, repeat
 from operator import ne, sub
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from hlo_lens.hlo.columns import END, NAME, OPERANDS, OPERANDS_END, STRIDE
-from hlo_lens.hlo.opcodes import opcode_traits
+from hlo_lens.hlo.columns import END, OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.hlo.text import CALLING_ATTRIBUTES
 from hlo_lens.shapes.named_sharding import ShardingKind
 from hlo_lens.shapes.shape import Layout, Shape
@@ -123,13 +122,8 @@ def config_meaning(
     """Return a parsed configuration, and a text that is equal for equal ones.
 
     A string that is not JSON (base64, flags of a backend) is compared as text. The order of keys
-    does not count, nor do the ids of barriers, which are assigned like channels (libtpu 0.0.42 to
-    0.0.51 print ``"barrier_config":{"barrier_type":"CUSTOM","id":"3"}``).
-
-    Args:
-        text: The configuration as written.
-        reader: Reader of its module.
-        left_out: Fields of a JSON object that do not count.
+    does not count, nor do the fields ``left_out`` and the ids of barriers, which are assigned like
+    channels (libtpu prints ``"barrier_config":{"barrier_type":"CUSTOM","id":"3"}``).
     """
     written = text.strip()
     plain = reader.string(written)
@@ -206,37 +200,29 @@ def _nameless(match: re.Match[str]) -> str:
 
 
 class Counted(NamedTuple):
-    """What counts in a comparison of two texts.
+    """What counts in a comparison of two texts."""
 
-    Attributes:
-        layouts: Layouts; not if one text prints none.
-        shapes: Shapes at all.
-        literals: Literals of more than ten elements; not if one text prints them as dots.
-        scalars: Other literals.
-        configs: Backend configs.
-        controls: Control predecessors.
-        left_out: Fields of backend configs that do not count.
-    """
-
-    layouts: bool = True
-    shapes: bool = True
-    literals: bool = True
-    scalars: bool = True
-    configs: bool = True
-    controls: bool = True
-    left_out: Set[str] = frozenset()
+    layouts: bool = True  # not if one text prints none
+    literals: bool = True  # those of more than ten elements; not if a text prints any as dots
+    left_out: Set[str] = frozenset()  # fields of backend configs that do not count
 
 
-EVERYTHING = Counted()
+def counted_between(*modules: HloModule) -> Counted:
+    """Return what counts in a comparison: what no text leaves out."""
+    layouts = {any("]{" in shape for shape in module.shape_texts.different) for module in modules}
+    has_dots = any(
+        module.columns.text(row, OPERANDS, OPERANDS_END) == "{...}"
+        for module in modules
+        for row in module.opcodes.places_of({"constant"})
+    )
+    return Counted(layouts=len(layouts) == 1, literals=not has_dots)
 
 
 class AttributeText(NamedTuple):
-    """The attribute list of an instruction, in parts.
+    """An attribute list: the number of its meaning, and the channel id as written.
 
-    Attributes:
-        key: Number of the meaning of all attributes, without those that name computations and
-            control predecessors; of a channel id only whether there is one.
-        channel: Channel id as written; None for none.
+    The meaning leaves out names of computations and control predecessors; of a channel id it has
+    only whether there is one.
     """
 
     key: int
@@ -244,46 +230,30 @@ class AttributeText(NamedTuple):
 
 
 class LabelParts(NamedTuple):
-    """Parts of one label; the numbers are keys into `Labels`.
-
-    Attributes:
-        opcode: Opcode as written.
-        shape: Number of the shape.
-        attributes: Number of the attributes.
-        config: Number of the backend config; -1 for none.
-        detail: Literal of a constant or number of a parameter; None for others.
-    """
+    """Parts of one label; the numbers are keys into `Labels`."""
 
     opcode: str
     shape: int
     attributes: int
-    config: int
-    detail: Hashable
+    config: int  # -1 for none
+    detail: Hashable  # literal of a constant or number of a parameter; None for others
 
 
 @dataclass(slots=True, eq=False)
 class Labels:
-    """Numbers of meanings, the same for both modules.
+    """Numbers of meanings, the same for both modules."""
 
-    Attributes:
-        counted: What counts.
-        parts: Parts of each label.
-        shapes: Each shape; as text if it cannot be parsed.
-        attributes: Meaning and text of each attribute, for each attribute list.
-        configs: Value and text of each backend config.
-        edges: Numbers of the edges of computations (`ProgramGraph.edges`).
-        bodies: Numbers of whole computations (`ProgramGraph.bodies`).
-        axes: Numbers of the mesh axes of each module, by the reader of the module.
-    """
-
-    counted: Counted = EVERYTHING
+    counted: Counted = field(default_factory=Counted)
     parts: list[LabelParts] = field(default_factory=list)
-    shapes: list[Shape | str] = field(default_factory=list)
+    shapes: list[Shape | str] = field(default_factory=list)  # as text if it cannot be parsed
     attributes: list[Mapping[str, tuple[Hashable, str]]] = field(default_factory=list)
+    """Meaning and text of each attribute, for each attribute list."""
     configs: list[tuple[object, str]] = field(default_factory=list)
+    """Value and text of each backend config."""
     edges: dict[Hashable, int] = field(default_factory=dict)
     bodies: dict[Hashable, int] = field(default_factory=dict)
     axes: dict[int, Mapping[str, str]] = field(default_factory=dict)
+    """Numbers of the mesh axes of each module, by the reader of the module."""
     _labels: dict[LabelParts, int] = field(default_factory=dict)
     _shape_texts: dict[str, int] = field(default_factory=dict)
     _shape_keys: dict[Hashable, int] = field(default_factory=dict)
@@ -294,7 +264,6 @@ class Labels:
     _values: dict[tuple[str, str], Hashable] = field(default_factory=dict)
 
     def label(self, parts: LabelParts) -> int:
-        """Return the number of a label."""
         return _number(self._labels, parts, self.parts, parts)
 
     def adopt(self, other: Labels) -> list[int]:
@@ -319,12 +288,11 @@ class Labels:
     def shape(self, text: str, reader: HloReader) -> int:
         """Return the number of the shape that a text prints."""
         if text not in self._shape_texts:
-            shape: Shape | str = ""
-            if text and self.counted.shapes:
-                try:
-                    shape = self.plain_shape(reader.shape(text))
-                except DumpSyntaxError:
-                    shape = squeezed(text)
+            shape: Shape | str
+            try:
+                shape = self.plain_shape(reader.shape(text)) if text else ""
+            except DumpSyntaxError:
+                shape = squeezed(text)
             self._shape_texts[text] = _number(self._shape_keys, shape, self.shapes, shape)
         return self._shape_texts[text]
 
@@ -339,9 +307,6 @@ class Labels:
         return shape.with_leaves(leaves)
 
     def literal(self, text: str) -> Hashable:
-        """Return the meaning of a constant's literal."""
-        if not self.counted.scalars:
-            return "{...}"
         plain = squeezed(text)
         commas = plain.count(",") - plain.count("(")  # a complex number has a comma of its own
         is_long = plain == "{...}" or commas >= _LONG_LITERAL
@@ -419,9 +384,7 @@ class Labels:
         return self._values[name, value]
 
     def config(self, text: str, reader: HloReader) -> int:
-        """Return the number of a backend config; -1 if configs do not count."""
-        if not self.counted.configs:
-            return -1
+        """Return the number of a backend config."""
         if text not in self._config_texts:
             value, plain = config_meaning(text, reader, self.counted.left_out)
             number = _number(self._config_keys, plain, self.configs, (value, plain))
@@ -437,22 +400,6 @@ def _number(numbers: dict[K, int], key: K, listed: list[V], value: V) -> int:
     return number
 
 
-class AttributeColumns(NamedTuple):
-    """Attributes of each row.
-
-    Attributes:
-        keys: Number of the meaning.
-        configs: Number of the backend config; -1 for none.
-        channels: Row to its channel id as written, if it has one.
-        irregular: Rows that must be parsed as a whole; key and config have no meaning.
-    """
-
-    keys: list[int]
-    configs: list[int]
-    channels: dict[int, str]
-    irregular: list[int]
-
-
 class Memo(dict[K, V]):
     """Values of a function, each found once."""
 
@@ -465,8 +412,14 @@ class Memo(dict[K, V]):
         return value
 
 
-def attribute_columns(labels: Labels, module: HloModule, without: Set[int]) -> AttributeColumns:
-    """Return the attributes of all rows, those of some rows as if they had none."""
+def attribute_columns(
+    labels: Labels, module: HloModule, without: Set[int]
+) -> tuple[list[int], list[int], dict[int, str], list[int]]:
+    """Return the attributes of all rows, those of some rows as if they had none.
+
+    Numbers of meanings, numbers of configs, channel ids as written by row, and the rows that must
+    be parsed as a whole, whose numbers have no meaning.
+    """
     text, spans, reader = module.columns.source.text, module.columns.spans, module.reader
     starts, ends = spans[OPERANDS_END::STRIDE], spans[END::STRIDE]
     cuts = list(map(text.find, repeat(METADATA_KEY), starts, ends))
@@ -496,102 +449,14 @@ def attribute_columns(labels: Labels, module: HloModule, without: Set[int]) -> A
     lists = Memo(read)
     keys = Memo[str, int](lambda head: -1 if (found := lists[head]) is None else found.key)
     heads = list(map(text.__getitem__, map(slice, starts, cuts)))
-    columns = AttributeColumns(list(map(keys.__getitem__, heads)), configs, {}, [])
+    numbers = list(map(keys.__getitem__, heads))
+    channels: dict[int, str] = {}
+    irregular = []
     special = {head for head, found in lists.items() if found is None or found.channel is not None}
     for row in compress(rows, map(special.__contains__, heads)):
         found = lists[heads[row]]
         if found is None:
-            columns.irregular.append(row)
+            irregular.append(row)
         else:
-            columns.channels[row] = found.channel or ""
-    return columns
-
-
-# ---- print styles ------------------------------------------------------------------------------
-
-_CANONICAL_NAME = re.compile(r"tmp_\d+")
-_SCALAR = re.compile(r"\[\](?:\{[^{}]*\})?$")
-
-
-class Style(NamedTuple):
-    """Parts of a program that a text prints.
-
-    A text without backend configs or control predecessors is either of a style that leaves them out
-    or of a program that has none: the style must show in something else as well. Source:
-    HloPrintOptions (xla/hlo/ir/hlo_print_options.h): ShortParsable and Canonical leave out control
-    dependencies together with percent signs, signatures and metadata; Canonical, and the
-    fingerprints made from it, leave out backend configs too, and name instructions ``tmp_0``,
-    ``tmp_1``.
-
-    Attributes:
-        has_sugar: Whether an async operation is printed as ``X-start``.
-        has_wrapped: Whether one is printed as an async-start that calls a computation.
-        has_layouts: Whether any shape has a layout.
-        has_shapes: Whether any instruction has a shape.
-        dotted: Shapes of the constants whose literal is printed as dots; of long ones, or, in
-            fingerprints of modules, of scalars too.
-        leaves_out_configs: Whether no instruction of a canonical text has a backend config.
-        leaves_out_controls: Whether no instruction of a short text has control predecessors.
-        is_short: Whether there are no percent signs, signatures and metadata.
-        is_canonical: Whether it is short and instructions have numbers for names.
-    """
-
-    has_sugar: bool
-    has_wrapped: bool
-    has_layouts: bool
-    has_shapes: bool
-    dotted: frozenset[str]
-    leaves_out_configs: bool
-    leaves_out_controls: bool
-    is_short: bool
-    is_canonical: bool
-
-
-def style_of(module: HloModule) -> Style:
-    """Return the print style of a module's text."""
-    columns, shapes = module.columns, module.shape_texts
-    text, spans = columns.source.text, columns.spans
-    start, end = (spans[0], spans[-1]) if spans else (0, 0)
-    traits = {opcode: opcode_traits(opcode) for opcode in module.opcodes.different}
-    starts = {o for o, found in traits.items() if found.phase == "start" and o != "async-start"}
-    is_short = (
-        bool(spans)
-        and text[spans[NAME] - 1] != "%"
-        and text.find(METADATA_KEY, start, end) < 0
-        and not any(computation.signature_text for computation in module.computations)
-    )
-    is_canonical = is_short and all(
-        _CANONICAL_NAME.fullmatch(columns.name(row)) for row in range(len(columns))
-    )
-    constants = module.opcodes.places_of({"constant"})
-    return Style(
-        # the shape of an async-start begins with the tuple of the operands:
-        # ((f32[8]), f32[8]) all-gather-start
-        has_sugar=any(found.is_sugar for found in traits.values())
-        or any(shapes[row].startswith("((") for row in module.opcodes.places_of(starts)),
-        has_wrapped="async-start" in traits,
-        has_layouts=any("]{" in shape for shape in shapes.different),
-        has_shapes=any(shapes.different),
-        dotted=frozenset(
-            shapes[row] for row in constants if columns.text(row, OPERANDS, OPERANDS_END) == "{...}"
-        ),
-        leaves_out_configs=is_canonical and text.find("backend_config=", start, end) < 0,
-        leaves_out_controls=is_short and text.find("control-predecessors=", start, end) < 0,
-        is_short=is_short,
-        is_canonical=is_canonical,
-    )
-
-
-def counted_between(one: Style, other: Style) -> Counted:
-    """Return what counts in a comparison of two texts: what neither leaves out by its style."""
-    dotted = one.dotted | other.dotted
-    return Counted(
-        layouts=one.has_layouts == other.has_layouts,
-        shapes=one.has_shapes == other.has_shapes,
-        literals=not dotted,
-        scalars=not any(map(_SCALAR.search, dotted)),
-        configs=one.is_canonical == other.is_canonical
-        or not (one.leaves_out_configs or other.leaves_out_configs),
-        controls=one.is_short == other.is_short
-        or not (one.leaves_out_controls or other.leaves_out_controls),
-    )
+            channels[row] = found.channel or ""
+    return numbers, configs, channels, irregular

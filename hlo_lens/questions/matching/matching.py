@@ -34,7 +34,6 @@ NodeKey: TypeAlias = "Callable[[ProgramGraph, int], Hashable]"
 
 # ---- keys of instructions ----------------------------------------------------------------------
 
-_NUMBER = re.compile(r"\d+")
 _LOOP = re.compile(r"while/(?:body/|cond/)?|closed_call/|checkpoint/|rematted_computation/")
 """Parts of an operation path that JAX adds for the loop around the operation."""
 
@@ -94,10 +93,6 @@ def _opcode_and_sizes(graph: ProgramGraph, node: int) -> Hashable:
     return opcode, len(shape.tuple_shapes) if shape.is_tuple else shape.dimensions
 
 
-def _collective_path(graph: ProgramGraph, node: int) -> Hashable:
-    return (graph.path(node) or None) if _is_collective(graph, node) else None
-
-
 def _collective_type(graph: ProgramGraph, node: int) -> Hashable:
     """Return opcode and element type of a collective, and whether it is a tuple."""
     shape = graph.labels.shapes[graph.parts(node).shape]
@@ -119,12 +114,6 @@ def _path_alone(graph: ProgramGraph, node: int) -> Hashable:
     return graph.opcode(node) == "fusion", graph.path(node)
 
 
-def _general_path(graph: ProgramGraph, node: int) -> Hashable:
-    if not _is_telling(graph, node):
-        return None
-    return graph.opcode(node), _NUMBER.sub("*", graph.path(node))
-
-
 def _moved_label(graph: ProgramGraph, node: int) -> Hashable:
     return (graph.label[node], _unlooped(graph, node)) if _is_telling(graph, node) else None
 
@@ -136,34 +125,14 @@ def _moved_opcode(graph: ProgramGraph, node: int) -> Hashable:
     return opcode, _unlooped(graph, node)
 
 
-def _moved_collective(graph: ProgramGraph, node: int) -> Hashable:
-    path = _unlooped(graph, node) if _is_collective(graph, node) else ""
-    return (graph.opcode(node), path) if path else None
-
-
 def _collective_label(graph: ProgramGraph, node: int) -> Hashable:
     return graph.label[node] if _is_collective(graph, node) else None
 
 
-def _collective_groups(graph: ProgramGraph, node: int) -> Hashable:
-    """Return opcode, element type and device groups of a collective."""
-    if not _is_collective(graph, node):
-        return None
-    opcode, shape_number, attributes, *_ = graph.parts(node)
-    shape = graph.labels.shapes[shape_number]
-    groups = graph.labels.attributes[attributes].get("replica_groups")
-    return opcode, "" if isinstance(shape, str) else shape.element_type, groups and groups[0]
+_LAST = (_parameter_number, _telling_label, _opcode_and_sizes, _collective_type, _collective_kind)
+"""Keys of instructions in two computations that may have replaced each other."""
 
-
-_REPLACED = (_collective_path, _collective_type, _collective_kind)
-"""Keys of instructions that replaced another."""
-
-_MOVED = (
-    (_moved_label, "any"),
-    (_moved_collective, "any"),
-    (_collective_label, "any"),
-    (_collective_groups, "equal"),
-)
+_MOVED = ((_moved_label, "any"), (_collective_label, "any"))
 """Keys of moved instructions and the modes of matching, the strictest first."""
 
 _FUSED = ((_moved_label, "any"), (_moved_opcode, "unique"))
@@ -176,14 +145,10 @@ def pairs_by_key(
     keys: tuple[Sequence[Hashable], Sequence[Hashable]],
     mode: str,
 ) -> list[tuple[int, int]]:
-    """Return pairs of equal keys, in order.
+    """Return pairs of items with equal keys, in order; the key None has no partner.
 
-    Args:
-        mine: One side.
-        yours: The other.
-        keys: Key of each item of either side; None for none.
-        mode: ``unique`` for keys that appear once on both sides, ``equal`` for keys that appear
-            equally often, ``any`` for as many pairs as possible.
+    The mode is ``unique`` for keys that appear once on both sides, ``equal`` for keys that appear
+    equally often, ``any`` for as many pairs as possible.
     """
     common = set(keys[0]).intersection(keys[1])
     common.discard(None)
@@ -222,36 +187,24 @@ def match_by(
 
 @dataclass(slots=True, eq=False)
 class Side:
-    """One of two programs that are matched.
-
-    Attributes:
-        graph: Its graph.
-        prints: Fingerprints of it.
-        partner: For each node its partner; -1 for none.
-        computation: For each computation its partner; -1 for none.
-    """
+    """One of two programs that are matched; a partner of -1 is none."""
 
     graph: ProgramGraph
     prints: Fingerprints
-    partner: list[int]
-    computation: list[int]
+    partner: list[int]  # of each node
+    computation: list[int]  # partner of each computation
 
 
 @dataclass(slots=True, eq=False)
 class Matching:
-    """Pairs of nodes and computations of two programs.
-
-    Attributes:
-        base: The base, with its partners in the head.
-        head: The head, with its partners in the base.
-        moved: Nodes of the base whose partner is not in the partner of their computation.
-        whole: Computations of the base that equal their partner, node by node, callees included.
-    """
+    """Pairs of nodes and computations of two programs."""
 
     base: Side
     head: Side
     moved: set[int] = field(default_factory=set)
+    """Nodes of the base whose partner is not in the partner of their computation."""
     whole: set[int] = field(default_factory=set)
+    """Computations of the base that equal their partner, node by node, callees included."""
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -259,16 +212,10 @@ class Matching:
         return self.base, self.head
 
     def is_in_place(self, nodes: range, others: range) -> bool:
-        """Return whether each node of a computation is matched with that at its place in another.
-
-        Args:
-            nodes: Nodes of a computation of the base.
-            others: Nodes of a computation of the head.
-        """
+        """Return whether nodes of the base are matched with those at their place in the head."""
         return self.base.partner[nodes.start : nodes.stop] == list(others)
 
     def mirrored(self) -> Matching:
-        """Return the same with base and head exchanged."""
         return Matching(
             base=self.head,
             head=self.base,
@@ -278,76 +225,49 @@ class Matching:
 
 
 def matching(base: ProgramGraph, head: ProgramGraph) -> Matching:
-    """Return the matching of two programs whose graphs share labels."""
+    """Return the matching of two programs whose graphs share labels.
+
+    ``matching(b, a)`` has the same pairs: matched is from the same side in either order.
+    """
+    first, second = ((len(graph), graph.module.columns.source.text) for graph in (base, head))
+    if first > second:
+        return _Matcher(head, base).result.mirrored()
     return _Matcher(base, head).result
 
 
 def _entry_parameters(base: ProgramGraph, head: ProgramGraph) -> list[tuple[int, int]]:
     """Return the pairs of parameters of the entry.
 
-    Matched by name, if names are unique; then, if the numbers of parameters differ, by shape and
-    users; then by number and shape, by shape in order, and by number.
+    Matched by name, if names are unique; then by number and shape, by shape in order, by number.
     """
     graphs = base, head
     nodes = [graph.parameters_of(graph.entry) for graph in graphs]
     pairs: list[tuple[int, int]] = []
     names = [Counter(map(graph.path, listed)) for graph, listed in zip(graphs, nodes, strict=True)]
 
-    def name(side: int, node: int) -> Hashable:
-        path = graphs[side].path(node)
-        return path if path and names[side][path] == 1 else None
+    def key(stage: int, side: int, node: int) -> Hashable:
+        path, parts = graphs[side].path(node), graphs[side].parts(node)
+        if stage == 0:
+            return path if path and names[side][path] == 1 else None
+        return ((parts.detail, parts.shape), parts.shape, parts.detail)[stage - 1]
 
-    def shape(side: int, node: int) -> Hashable:
-        return graphs[side].parts(node).shape
-
-    def number(side: int, node: int) -> Hashable:
-        return graphs[side].parts(node).detail
-
-    stages: list[Callable[[int, int], Hashable]] = [name]
-    if nodes[0] and nodes[1] and len(nodes[0]) != len(nodes[1]):
-        uses = [_uses(graph, listed) for graph, listed in zip(graphs, nodes, strict=True)]
-        stages.append(
-            lambda side, node: (
-                (shape(side, node), *sorted(uses[side][node])) if uses[side][node] else None
-            )
-        )
-    stages += [lambda side, node: (number(side, node), shape(side, node)), shape, number]
-    for key in stages:
-        pairs += match_by(nodes[0], nodes[1], (partial(key, 0), partial(key, 1)), "any")
+    for stage in range(4):
+        keys = partial(key, stage, 0), partial(key, stage, 1)
+        pairs += match_by(nodes[0], nodes[1], keys, "any")
         found = {a for a, _ in pairs}, {b for _, b in pairs}
         nodes = [[n for n in nodes[side] if n not in found[side]] for side in (0, 1)]
     return pairs
 
 
-def _uses(graph: ProgramGraph, nodes: Sequence[int]) -> dict[int, list[int]]:
-    """Return hashes of the users of parameters of the entry, and of other operands of these."""
-    wanted, labels = frozenset(nodes), graph.label
-    uses: dict[int, list[int]] = {node: [] for node in nodes}
-    for user in graph.operands.users(wanted, graph.nodes[graph.entry]):
-        taken = graph.operands[user]
-        others = tuple([0 if o in wanted or o < 0 else labels[o] for o in taken])
-        others = others if len(others) <= _WIDE else ()
-        for place, operand in enumerate(taken):
-            if operand in wanted:
-                uses[operand].append(hash((labels[user], others, place if others else 0)))
-    return uses
-
-
 class _Left:
-    """Unmatched nodes of two computations, and users of their nodes.
-
-    Attributes:
-        nodes: The nodes of base and head, in order.
-        roots: Results of the computations.
-        spread: Key function to the number of matched nodes when it was last applied.
-    """
+    """Unmatched nodes of two computations, and users of their nodes."""
 
     def __init__(self, sides: tuple[Side, Side], computations: tuple[int, int]) -> None:
         self._sides = sides
         self._within = [s.graph.nodes[c] for s, c in zip(sides, computations, strict=True)]
         self._users: list[Mapping[int, Sequence[int]] | None] = [None, None]
         self.roots = [s.graph.roots[c][0] for s, c in zip(sides, computations, strict=True)]
-        self.spread: dict[NodeKey, int] = {}
+        self.spread: dict[NodeKey, int] = {}  # number of matched nodes when a key was last applied
         self.nodes: list[Sequence[int]] = [*self._within]
         self.update()
 
@@ -355,7 +275,6 @@ class _Left:
         return bool(self.nodes[0] and self.nodes[1])
 
     def update(self) -> None:
-        """Drop nodes that have been matched since."""
         for side, nodes in enumerate(self.nodes):
             partner = self._sides[side].partner
             self.nodes[side] = [node for node in nodes if partner[node] < 0]
@@ -521,12 +440,11 @@ class _Matcher:
             for found, mode in ((keys, "unique"), (beside, "any"), (keys, "equal")):
                 self._match_left(left, found, mode)
                 self._spread(left, accepts)
-        for key in (_parameter_number, _telling_label, _opcode_and_sizes, *_REPLACED):
+        for key in _LAST:
             self._match_left(left, self._keys(key), "unique")
         between = partial(self._between, left, 0), partial(self._between, left, 1)
         self._match_left(left, between, "unique")
-        for key in (_path_alone, _general_path):
-            self._match_left(left, self._keys(key), "unique")
+        self._match_left(left, self._keys(_path_alone), "unique")
 
     def _is_free(self, a: range, b: range) -> bool:
         """Return whether no node of two computations is matched, except with that in its place."""

@@ -45,7 +45,6 @@ from hlo_lens.questions.matching.edits import (
     in_head,
     module_changes,
 )
-from hlo_lens.questions.matching.fingerprints import share_bodies
 from hlo_lens.questions.matching.graphs import NO_GRAPHS, graph_pair, operation_path
 from hlo_lens.questions.matching.matching import matching
 from hlo_lens.render.result import Records, Unit, sum_of
@@ -87,41 +86,31 @@ class EditGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramDiff(Records[EditGroup]):
-    """Changes between two programs. One row per group of equal edits.
-
-    Attributes:
-        groups: The edits in groups of equal ones.
-        unchanged: Number of instructions that are the same in both, noise aside.
-        changed: Number of instructions that both have and that differ.
-        added: Number of instructions that only the head has.
-        removed: Number of instructions that only the base has.
-        moved: Number of instructions in another computation.
-        left_out_base: Number of removed instructions that only the print style of the base shows.
-        left_out_head: Number of added ones that only that of the head shows.
-        edits: All edits in text order of the base, then added ones in that of the head.
-        module_changes: Changes of the module's header: donations, layouts that only the header has,
-            partitions, other fields.
-        ignored: Kinds of noise, and the number of instructions with each.
-        matched_rows: Rows of instructions of the base to those of the head.
-        matched_computations: Computations of the base to those of the head, by name.
-        unseen_literals: Number of constants whose value at least one text leaves out.
-    """
+    """Changes between two programs. One row per group of equal edits."""
 
     KIND: ClassVar[str] = "program-diff"
     groups: tuple[EditGroup, ...] = field(repr=False)
-    unchanged: int
+    unchanged: int  # noise aside
     changed: int
     added: int
     removed: int
-    moved: int
+    moved: int  # into another computation
     left_out_base: int
+    """Number of removed instructions that only the print style of the base shows."""
     left_out_head: int
+    """Number of added ones that only that of the head shows."""
     edits: tuple[Edit, ...] = field(repr=False)
+    """All edits in text order of the base, then added ones in that of the head."""
     module_changes: tuple[Change, ...]
+    """Changes of the module's header: donations, partitions, other fields."""
     ignored: Mapping[Noise, int]
+    """Number of instructions with each kind of noise."""
     matched_rows: Mapping[int, int] = field(repr=False)
+    """Rows of instructions of the base to those of the head."""
     matched_computations: Mapping[str, str] = field(repr=False)
+    """Computations of the base to those of the head, by name."""
     unseen_literals: int
+    """Number of constants whose value at least one text leaves out."""
 
     @property
     def identical(self) -> bool:
@@ -134,20 +123,11 @@ def program_diff(
 ) -> ProgramDiff:
     """Return the changes between two programs.
 
-    ``program_diff(b, a)`` is the mirror image: added for removed.
-
-    Args:
-        base: The program before.
-        head: The program after.
-        heed: Kinds of noise that count as changes.
-        known: Graphs of both made by `graph_alone`, or None; they are changed here.
+    ``program_diff(b, a)`` is the mirror image: added for removed. Some kinds of noise may count as
+    changes. Graphs known from `graph_alone` are changed here.
     """
     mine, yours = graph_pair(base, head, known)
-    for graph in (mine, yours):
-        share_bodies(graph)
-    # matched from the same side in either order of arguments
-    first, second = ((len(graph), graph.module.columns.source.text) for graph in (mine, yours))
-    matched = matching(mine, yours) if first <= second else matching(yours, mine).mirrored()
+    matched = matching(mine, yours)
     found = _Edits(matched)
     kinds = Counter(edit.kind for edit in found.edits)
     noise = {kind: found.noise[kind] for kind in Noise if found.noise[kind]}
@@ -193,16 +173,7 @@ def _unseen_literals(base: ProgramGraph, head: ProgramGraph, head_of: Sequence[i
 
 
 class _Edits:
-    """Edits and noise between two programs.
-
-    Attributes:
-        edits: In text order of the base; then those that only the head has.
-        unchanged: Number of instructions that are the same.
-        pairs: Row of the base to that of its partner, views included.
-        unmatched: Nodes without partner, of base and head.
-        left_out: Number of instructions of base and head that only a print style shows.
-        noise: Kinds of noise, and the number of instructions with each.
-    """
+    """Edits and noise between two programs."""
 
     def __init__(self, matched: Matching) -> None:
         self._matched = matched
@@ -217,7 +188,7 @@ class _Edits:
         self._kind_aside: tuple[dict[int, Noise], dict[int, Noise]] = {}, {}  # of nodes
         self.edits: list[Edit] = []
         self.unchanged = 0
-        self.pairs: dict[int, int] = {}
+        self.pairs: dict[int, int] = {}  # rows of base and head, views included
         self.unmatched = self._unmatched(0), self._unmatched(1)
         self._compare_nodes()
         self._compare_views()
@@ -348,25 +319,17 @@ _NAMED = re.compile(r"(?:operand|name|control|called|to_apply|calls|condition|bo
 
 
 class _Role(NamedTuple):
-    """Role of a computation.
-
-    Attributes:
-        text: In words: ``entry``, ``body of while.3``, ``fusion in body of while.3``.
-        general: The same without numbers and names of fusions, for grouping.
-        is_in_loop: Whether it runs in a loop.
-        is_embedded: Whether it runs as part of its caller: a fusion, a reducer, a comparator.
-        caller: The first node that calls it; -1 for none.
-    """
+    """Role of a computation, in words: ``entry``, ``fusion in body of while.3``."""
 
     text: str
-    general: str
+    general: str  # without numbers and names of fusions, for grouping
     is_in_loop: bool = False
-    is_embedded: bool = False
-    caller: int = -1
+    is_embedded: bool = False  # runs as part of its caller: a fusion, a reducer, a comparator
+    caller: int = -1  # the first node that calls it
 
 
-_Member: TypeAlias = "tuple[Edit, tuple[_Role | None, _Role | None]]"
-"""An edit with the roles of its computations in base and head."""
+_Member: TypeAlias = "tuple[Edit, tuple[_Role, ...]]"
+"""An edit with the role of its computation; both of a moved instruction."""
 
 
 class _Roles:
@@ -426,13 +389,7 @@ class _Roles:
 def _edit_groups(
     graphs: tuple[ProgramGraph, ProgramGraph], edits: Iterable[Edit], unmatched: Sequence[Set[int]]
 ) -> tuple[EditGroup, ...]:
-    """Return edits in groups: by result bytes, then count, largest first, then name.
-
-    Args:
-        graphs: Graphs of base and head.
-        edits: The edits.
-        unmatched: Nodes of base and head without partner.
-    """
+    """Return edits in groups: by result bytes, then count, largest first, then name."""
     roles = _Roles(graphs[0]), _Roles(graphs[1])
     general = cache(general_text)
     members: dict[Hashable, list[_Member]] = {}
@@ -447,16 +404,18 @@ def _edit_groups(
             if caller >= 0:
                 inner.append((side, graphs[side].rows[caller]))
                 continue
-        before, after = (
-            None if instruction is None else found.of(instruction.computation.place)
+        own = [
+            found.of(instruction.computation.place)
             for found, instruction in zip(roles, (edit.base, edit.head), strict=True)
-        )
-        wheres = tuple(role and role.general for role in (before, after))
+            if instruction is not None
+        ]
+        wheres = tuple(role.general for role in own)
         path = _NUMBER.sub("*", _path(in_head(edit)))
         changes = tuple(map(general, edit.changes))
         shape = first.shape_text if is_one_sided else ""
         key = edit.kind, first.opcode, wheres, path, changes, shape
-        members.setdefault(key, []).append((edit, (before, after)))
+        shown = own if isinstance(edit, Moved) else own[-1:]
+        members.setdefault(key, []).append((edit, tuple(shown)))
         for side, instruction in enumerate((edit.base, edit.head)):
             if instruction is not None:
                 key_of[side, instruction.row] = key
@@ -465,12 +424,12 @@ def _edit_groups(
     groups = []
     for equal, listed in members.items():
         parts: list[int | None] = []
-        for edit, (before, after) in listed:
-            role, instruction = after or before, in_head(edit)
+        for edit, where in listed:
+            instruction = in_head(edit)
             kind = instruction.opcode, instruction.shape_text
             if kind not in sizes:
                 sizes[kind] = _produced_bytes(instruction)
-            parts.append(0 if role is not None and role.is_embedded else sizes[kind])
+            parts.append(0 if where[-1].is_embedded else sizes[kind])
         groups.append(_group(listed, inside[equal], sum_of(parts)))
 
     def order(group: EditGroup) -> tuple[object, ...]:
@@ -501,8 +460,8 @@ def _group(listed: Sequence[_Member], inside: int, result_bytes: int | None) -> 
     changes = tuple(map(words, first.changes))
     paths = {_path(in_head(edit)) for edit, _ in listed}
     path = min(paths) if len(paths) == 1 else _NUMBER.sub("*", min(paths))
-    wheres = {_where(first.kind, *(role and role.text for role in roles)) for _, roles in listed}
-    general = _where(first.kind, *(role and role.general for role in listed[0][1]))
+    wheres = {" -> ".join(role.text for role in roles) for _, roles in listed}
+    general = " -> ".join(role.general for role in listed[0][1])
     shape = None if instruction.shape is None else instruction.shape.to_text(layout=False)
     source = instruction.source_location
     base = [edit.base.name for edit, _ in listed if edit.base is not None]
@@ -522,11 +481,6 @@ def _group(listed: Sequence[_Member], inside: int, result_bytes: int | None) -> 
         head=tuple(head[:_EXAMPLES]),
         changes=changes,
     )
-
-
-def _where(kind: str, before: str | None, after: str | None) -> str:
-    """Return the computation of an edit in words; both of a moved instruction."""
-    return f"{before} -> {after}" if kind == "moved" else after or before or ""
 
 
 def _path(instruction: HloInstruction) -> str:
@@ -561,12 +515,9 @@ _CONTEXT = 2
 
 
 class Line(NamedTuple):
-    """A line of two computations.
+    """A line of two computations, by its rows; of ``left out`` ``base`` is the number of lines.
 
-    Attributes:
-        kind: ``same``, ``changed``, ``added``, ``removed``, ``moved``, or ``left out``.
-        base: Row of the base; None for none. Of ``left out`` the number of lines.
-        head: Row of the head; None for none.
+    Kinds are ``same``, ``changed``, ``added``, ``removed``, ``moved``, ``left out``.
     """
 
     kind: str
@@ -583,13 +534,7 @@ class ComputationPair(NamedTuple):
 
 
 def side_by_side(diff: ProgramDiff, base: HloModule, head: HloModule) -> list[ComputationPair]:
-    """Return the computations with edits, in text order of the head, then those of the base alone.
-
-    Args:
-        diff: Changes between both programs.
-        base: The program before.
-        head: The program after.
-    """
+    """Return the computations with edits, in text order of the head, then those without partner."""
     kinds = {
         (side, instruction.row): edit.kind
         for edit in diff.edits

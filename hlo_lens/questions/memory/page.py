@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.pages import (
-    memory_text_sections,
     module_head,
     text_objects,
+    text_sections,
     with_marked_groups,
     with_marks,
 )
@@ -229,7 +229,7 @@ def _page_of_texts(module: ModuleDump) -> ModulePage:
     missing = Section(title=module.title, facts=tuple(cut_facts(module)), notes=notes)
     head = {**module_head(module), "name": module.title, "memory": None}
     return ModulePage(
-        sections=tuple(memory_text_sections(module)) or (missing,),
+        sections=tuple(text_sections(module, "memory")) or (missing,),
         make_object=lambda: {**head, **text_objects(module)},
     )
 

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hlo_lens.program.pages import module_head, sharding_text_sections, text_objects
+from hlo_lens.program.pages import module_head, text_objects, text_sections
 from hlo_lens.program.summary import no_hlo_text
 from hlo_lens.questions.sharding.placement import (
     ALIAS,
@@ -35,7 +35,7 @@ def pages(modules: Iterable[ModuleDump]) -> Iterator[ModulePage]:
     for module in modules:
         results = sharding_results(module)
         if results is None:
-            sections = tuple(sharding_text_sections(module))
+            sections = tuple(text_sections(module, "shardings"))
             known = text_objects(module) if sections else {}
             missing = Section(title=module.title, notes=(no_hlo_text(module),))
             data = {**sharding_object(module, None), **known}

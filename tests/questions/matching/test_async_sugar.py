@@ -88,23 +88,3 @@ def test_a_change_of_either_spelling_has_another_digest(before: str, after: str)
         _digest(WRAPPED.replace(before, after)),
     )
     assert _digest(SUGAR.replace(before, after)) == _digest(WRAPPED.replace(before, after))
-
-
-@pytest.mark.parametrize(
-    ("printed", "is_equal"),
-    [
-        (', backend_config={"queue":"1"}', True),
-        (', backend_config={"flags":[],"lists":{"all":[]}}', True),
-        (', backend_config={"queue":"2"}', False),
-        (', backend_config={"kernel":"x"}', False),
-        (', frontend_attributes={mode="x"}', False),
-    ],
-)
-def test_what_only_a_wrapped_operation_can_print_counts(printed: str, is_equal: bool) -> None:
-    line = "slice(q), slice={[0:4]}"
-    text = WRAPPED.replace(line, f"{line}{printed}")
-    assert (_digest(text) == _digest(SUGAR)) is is_equal
-    start = "calls=w"
-    own = text.replace(start, f'{start}, frontend_attributes={{mode="y"}}')
-    sugar = SUGAR.replace("slice={", 'frontend_attributes={mode="y"}, slice={')
-    assert (_digest(own) == _digest(sugar)) is is_equal
