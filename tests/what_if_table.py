@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hlo_lens.load.programs import modules_of
-from hlo_lens.questions.what_if.combinations import Asked, what_if_modules
+from hlo_lens.questions.what_if.combinations import what_if_modules
 from hlo_lens.questions.what_if.compiling import toolchain_of
 from hlo_lens.questions.what_if.environments import environment_python
 from hlo_lens.questions.what_if.recompiling import Means
@@ -105,12 +105,12 @@ def rows_of(
             yield Row(backend=backend, dump=name, module="", state="refused", text=str(error))
             return
     for one in whole:
-        found = what_if_modules([one], Asked(), means=means, path=name)
+        found = what_if_modules([one], {}, means=means, path=name)
         if "does not name its device" in found.modules[0].refusal:
-            asked = Asked(targets=(_target_of(name),))
+            asked = {"target": (_target_of(name),)}
             found = what_if_modules([one], asked, means=means, path=name)
         row = found.modules[0]
-        result = row.reproduction
+        result = row.known.reproduction
         state = {True: "equal", False: "differ", None: "refused"}[result.is_equal]
         parts = [f"{d.figure} {d.dump} -> {d.recompiled}" for d in result.differences]
         text = "; ".join((*parts, *result.reasons)) or row.refusal
@@ -237,7 +237,7 @@ def ends_part(options: argparse.Namespace) -> str:
             is_equal = early.predicted is not None and early.predicted == whole.predicted
             if not is_equal or early.base != whole.base:
                 _print(f"differ: {truth.pair.name}: {early.predicted} {whole.predicted}")
-            parts = (1, is_equal, early.seconds, whole.seconds)
+            parts = (1, is_equal, early.shown.seconds, whole.shown.seconds)
             for name in (truth.pair.device, "all"):
                 counts[name] = [a + b for a, b in zip(counts[name], parts, strict=True)]
     lines = [

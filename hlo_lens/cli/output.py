@@ -23,7 +23,7 @@ from hlo_lens.text.dump_kinds import split_file_name
 from hlo_lens.text.errors import OutputError, UsageError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rich.progress import Progress, TaskID
 
@@ -112,6 +112,19 @@ def option_group(name: str, make: Callable[..., object], *options: Decorator) ->
         for option in reversed(options):
             added = option(added)
         return added
+
+    return add
+
+
+def text_options(options: Mapping[str, str], *, is_multiple: bool = False) -> Decorator:
+    """Return a decorator that adds options: ``--name METAVAR`` to the help of each."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for words, text in reversed(list(options.items())):
+            name, _, metavar = words.partition(" ")
+            option = click.option(name, multiple=is_multiple, metavar=metavar, help=text)
+            command = option(command)
+        return command
 
     return add
 

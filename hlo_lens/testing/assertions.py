@@ -388,7 +388,7 @@ def assert_fits(program: Program, *, target: str, module: str | None = None) -> 
             fail_unknown(f"whether {row.name} fits on {target}: {why}")
         if not row.fits:
             used = "does not fit" if size is None else f"takes {format_bytes(size)}"
-            lines = [f"{label}: {text}" for label, text in row.shortage]
+            lines = [f"{label}: {text}" for label, text in row.shown.shortage]
             fail(f"{row.name} {used} on {target}, which has {limit} a device", lines)
 
 

@@ -37,8 +37,6 @@ from hlo_lens.questions.what_if.compiling import (
     toolchain_of,
 )
 from hlo_lens.questions.what_if.environments import (
-    NoIndexError,
-    cached_versions,
     environment_python,
     named_versions,
     released_versions,
@@ -108,13 +106,14 @@ def _step(
         made, refusal, packages = make(versions, flags)
     except HloLensError as error:
         return Step(name=name, outcome=SKIPPED, reason=str(error))
+    outcome, dump = (SKIPPED, None) if refusal else (GOOD, str(made.dump))
     return Step(
         name=name,
-        outcome=SKIPPED if refusal else GOOD,
+        outcome=outcome,
         reason=refusal,
         versions=packages,
         seconds=made.seconds,
-        dump=None if refusal else str(made.dump),
+        dump=dump,
     )
 
 
@@ -123,13 +122,9 @@ class StepJudge:
     """Compiles steps and judges them against the good end; keeps all steps in their order.
 
     Attributes:
-        compile: Compiles a step.
-        rules: Rules that make a step bad.
         pattern: Modules to judge, by their names; None for all.
-        progress: Called with steps done and steps expected.
-        expected: Number of steps expected.
+        expected: Number of steps expected, for `progress`.
         baseline: Dump of the good end; None before it is compiled.
-        steps: The steps so far.
     """
 
     compile: Compile
@@ -153,28 +148,27 @@ class StepJudge:
         return step
 
     def _with_outcome(self, step: Step, dump: str) -> Step:
+        base = self.baseline or dump
         try:
-            judgement = check(
-                dump, baseline=self.baseline or dump, rules=self.rules, pattern=self.pattern
-            ).judgement
+            made = check(dump, baseline=base, rules=self.rules, pattern=self.pattern).judgement
         except UsageError:
             raise
         except HloLensError as error:
             return replace(step, outcome=SKIPPED, reason=str(error))
         outcome, why = GOOD, []
-        if judgement.is_failed:
-            outcome, why = BAD, [one.reason for one in judgement.verdicts if one.is_failure]
-        elif judgement.is_undecided:
-            why = [one.reason for one in judgement.verdicts if one.is_undecided]
+        if made.is_failed:
+            outcome, why = BAD, [one.reason for one in made.verdicts if one.is_failure]
+        elif made.is_undecided:
+            why = [one.reason for one in made.verdicts if one.is_undecided]
             outcome, why = SKIPPED, why or ["no rule is decided"]
-        return replace(step, outcome=outcome, reason="; ".join(why), judgement=judgement)
+        return replace(step, outcome=outcome, reason="; ".join(why), judgement=made)
 
-    def answer(self, subject: str, good: Step, bad: Step | None) -> Bisection:
+    def ends(self, subject: str, good: Step, make_bad: Callable[[], Step]) -> Bisection:
         """Return a search that has only its ends, and why it cannot go on; no reason if it can."""
-        problem = ""
-        if good.outcome != GOOD:
+        problem, bad = "", make_bad() if good.outcome == GOOD else None
+        if bad is None:
             problem = f"{good.name} is {good.outcome}, not good: {good.reason}"
-        elif bad is not None and bad.outcome != BAD:
+        elif bad.outcome != BAD:
             why = bad.reason or "no rule failed"
             problem = f"{bad.name} is {bad.outcome}, not bad: {why}"
         return Bisection(
@@ -182,26 +176,24 @@ class StepJudge:
         )
 
 
-# ---- versions ----------------------------------------------------------------------------------
-
-
-def _versions_search(judge: StepJudge, good: str, bad: str, backend: str) -> Bisection:
-    """Return the search between two versions."""
+def _versions_search(judge: StepJudge, good: str, bad: str) -> Bisection:
     ends = named_versions("--good", good), named_versions("--bad", bad)
     differ = [name for name in ends[0] if ends[1].get(name) != ends[0][name]]
     if ends[0].keys() != ends[1].keys() or len(differ) != 1:
         raise UsageError(f"{good!r} and {bad!r}: one package has two versions, others are equal")
     first = judge.judged(good, good, {})
-    last = judge.judged(bad, bad, {}) if first.outcome == GOOD else None
-    search = judge.answer("version", first, last)
-    if search.problem or last is None:
+    search = judge.ends("version", first, lambda: judge.judged(bad, bad, {}))
+    if search.problem:
         return search
     (package,) = differ
-    between, notes = _between(ends[0][package], ends[1][package], package, backend)
+    low, high = (version_key(one[package]) for one in ends)
+    keys = sorted((low, high))
+    between = [o for o in released_versions(package) if keys[0] < version_key(o) < keys[1]]
+    between = between if low < high else between[::-1]
     pattern = re.compile(rf"\b{package}==[\w.]+")
     names = [good, *(pattern.sub(f"{package}=={one}", good) for one in between), bad]
     judge.expected = 2 + max(len(between), 1).bit_length()
-    steps = {0: first, len(names) - 1: last}
+    steps = {0: first, len(names) - 1: judge.steps[-1]}
 
     def outcome_of(place: int) -> str:
         steps[place] = judge.judged(names[place], names[place], {})
@@ -214,23 +206,7 @@ def _versions_search(judge: StepJudge, good: str, bad: str, backend: str) -> Bis
         last_good=steps[one],
         first_bad=steps[other],
         candidates=tuple(names[one + 1 : other]),
-        notes=notes,
     )
-
-
-def _between(
-    good: str, bad: str, package: str, backend: str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the versions between two, from the good one on, and notes on how they are known."""
-    notes: tuple[str, ...] = ()
-    try:
-        known = released_versions(package)
-    except NoIndexError as error:
-        known = cached_versions(package, backend)
-        notes = (f"{error}: of the versions between, only those in the cache were compiled",)
-    low, high = sorted((version_key(good), version_key(bad)))
-    between = tuple(one for one in known if low < version_key(one) < high)
-    return (between if version_key(good) == low else between[::-1]), notes
 
 
 # ---- flags -------------------------------------------------------------------------------------
@@ -260,7 +236,6 @@ class _FlagSteps:
     """Compiles with some flags as in the bad dump, the others as in the good one.
 
     Attributes:
-        judge: Compiles and judges.
         flags: Flags that differ, with both values; None where one is not printed.
         unknown: Flags that cannot be set, with the message.
         seen: Steps by the flags that are as in the bad dump.
@@ -277,8 +252,7 @@ class _FlagSteps:
         if key not in self.seen:
             self.judge.expected = len(self.judge.steps) + 2
             values = {name: both[name in key] for name, both in self.flags.items()}
-            bad = {name: both[1] for name, both in self.flags.items() if name in key}
-            words = [f"{k}={'default' if v is None else v}" for k, v in bad.items()]
+            words = [f"{k}={values[k] or 'default'}" for k in self.flags if k in key]
             if len(words) > _SHOWN:
                 words = [*words[:_SHOWN], f"[{len(words) - _SHOWN} others]"]
             name = ", ".join(words) or "flags of the good dump"
@@ -290,25 +264,20 @@ class _FlagSteps:
         """Return the step of all flags of one dump, without those that cannot be set."""
         while True:
             step = self.step(tuple(self.flags) if is_bad else ())
-            name = self._refused(step.reason) if step.outcome == SKIPPED else None
-            if name is None or len(self.unknown) >= _MOST_REFUSED:
+            message = step.reason if step.outcome == SKIPPED else ""
+            texts = " ".join(match[0] for match in _REFUSED.finditer(message))
+            refused = [word for word in re.findall(r"\w+", texts) if word in self.flags]
+            if not refused or len(self.unknown) >= _MOST_REFUSED:
                 return step
             self.judge.steps.pop()  # the same end is compiled again without the flag
             self.seen.clear()
-            self.unknown[name] = step.reason
-            del self.flags[name]
-
-    def _refused(self, message: str) -> str | None:
-        """Return the flag that a message says cannot be set; None if it names none."""
-        texts = (match[0] for match in _REFUSED.finditer(message))
-        words: list[str] = re.findall(r"\w+", " ".join(texts))
-        return next((word for word in words if word in self.flags), None)
+            self.unknown[refused[0]] = step.reason
+            del self.flags[refused[0]]
 
 
 def _flags_search(
     judge: StepJudge, paths: tuple[str | Path, str | Path], module: str | None
 ) -> Bisection:
-    """Return the search for the flags that differ between two dumps."""
     first, last = (_flags_of(str(path), module) for path in paths)
     names = sorted({*first, *last})
     differing = {n: (first.get(n), last.get(n)) for n in names if first.get(n) != last.get(n)}
@@ -317,21 +286,16 @@ def _flags_search(
         return Bisection(subject="flags", rules=judge.rules, problem=problem)
     steps = _FlagSteps(judge=judge, flags=differing)
     good = steps.end(is_bad=False)
-    bad = steps.end(is_bad=True) if good.outcome == GOOD else None
-    search = replace(judge.answer("flags", good, bad), unknown=steps.unknown)
+    search = judge.ends("flags", good, lambda: steps.end(is_bad=True))
+    search = replace(search, unknown=steps.unknown)
     if not search.problem and not steps.flags:
         search = replace(search, problem="none of the flags that differ can be set")
     if search.problem:
         return search
     cause = smallest_bad(tuple(steps.flags), lambda names: steps.step(names).outcome == BAD)
-    first_bad_step = steps.step(cause)
-    return replace(
-        search,
-        steps=tuple(judge.steps),
-        last_good=good,
-        first_bad=first_bad_step,
-        flags={name: steps.flags[name] for name in cause},
-    )
+    found, flags = steps.step(cause), {name: steps.flags[name] for name in cause}
+    made = tuple(judge.steps)
+    return replace(search, steps=made, last_good=good, first_bad=found, flags=flags)
 
 
 # ---- the whole search --------------------------------------------------------------------------
@@ -339,12 +303,7 @@ def _flags_search(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bisected:
-    """Answer of a search.
-
-    Attributes:
-        bisection: Its steps and the answer.
-        diff: Changes from the last good step to the first bad one; None without an answer.
-    """
+    """Answer of a search; `diff` has the changes from the last good step to the first bad one."""
 
     bisection: Bisection
     diff: Diff | None = None
@@ -396,7 +355,7 @@ def bisect(
 
     Raises:
         UsageError: If the versions are not understood, or the program is missing.
-        MissingPackageError: If an end cannot be installed.
+        MissingPackageError: If an end cannot be installed, or no index has the versions between.
         OutputError: If the folder is not empty or cannot be written.
     """
     rules = (fail_on,) if isinstance(fail_on, str) else tuple(fail_on)
@@ -407,30 +366,26 @@ def bisect(
     require_empty(output)
     if (flags is None) == (not good and not bad):
         raise UsageError("give --good and --bad, two versions, or --flags, two dumps")
+    if command and (program is not None or flags is not None):
+        raise UsageError("a command takes the place of PATH and works with --good and --bad")
     if command:
-        if program is not None or flags is not None:
-            raise UsageError("a command takes the place of PATH and works with --good and --bad")
-        named = parse_target(target) if target else CPU
-        compile_ = command_steps(command, named.backend, minutes)
+        backend = (parse_target(target) if target else CPU).backend
+        compile_ = command_steps(command, backend, minutes)
         pattern = None if module is None else NamePattern(module)
     else:
         source = program if program is not None or flags is None else flags[0]
         compiled, named = _source(source, module, target)
-        pool = Compiler(Means(python=python, minutes=minutes))
-        compile_ = program_steps(compiled, named, pool)
+        compile_ = program_steps(compiled, named, Compiler(Means(python=python, minutes=minutes)))
         pattern = NamePattern(f"^{re.escape(compiled.module.name)}$")
     judge = StepJudge(compile=compile_, rules=rules, pattern=pattern, progress=progress)
     if flags is not None:
-        search = _flags_search(judge, flags, module)
-    else:
-        search = _versions_search(judge, good, bad, named.backend)
-    return _with_diff(search, output, pattern)
+        return _with_diff(_flags_search(judge, flags, module), output, pattern)
+    return _with_diff(_versions_search(judge, good, bad), output, pattern)
 
 
 def _source(
     program: Program | None, module: str | None, target: str
 ) -> tuple[SourceProgram, Target]:
-    """Return the program to compile and its target."""
     if program is None:
         raise UsageError("name a dump, or a command after --")
     whole = [one for one in modules_of(program, module=module) if one.has_program]
@@ -450,7 +405,6 @@ def _source(
 def _with_diff(
     search: Bisection, output: str | Path | None, pattern: NamePattern | None
 ) -> Bisected:
-    """Return a search with the changes between its neighbours, whose dumps are kept."""
     good, bad = search.last_good, search.first_bad
     if good is None or bad is None or good.dump is None or bad.dump is None:
         return Bisected(bisection=search)

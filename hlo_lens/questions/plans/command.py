@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import click
@@ -26,6 +27,7 @@ from hlo_lens.cli.output import (
     option_group,
     output_options,
     progress_bar,
+    text_options,
 )
 from hlo_lens.text.errors import MissingPackageError, OutputError, printable
 
@@ -39,17 +41,12 @@ if TYPE_CHECKING:
     from hlo_lens.text.patterns import NamePattern
 
 
-_ALL = -1
-
-
-def _number(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """Return the number of fixes to compile, or `_ALL`; None where nothing is said."""
-    if value is None:
-        return None
-    words = {"none": 0, "all": _ALL}
-    if value in words or value.isdecimal():
-        return words[value] if value in words else int(value)
-    raise click.BadParameter("write a number, or all", ctx, parameter)
+def _number(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    if value is None or value.isdecimal():
+        return None if value is None else int(value)
+    if value not in ("none", "all"):
+        raise click.BadParameter("write a number, or all", ctx, parameter)
+    return math.inf if value == "all" else 0
 
 
 _EXAMPLE = """\b
@@ -73,18 +70,10 @@ def _sieve(
     fail_on: str | None,
     fail_on_level: str | None,
 ) -> Sieve:
-    """Return settings, comments and baseline; options take the place of the settings."""
-    from hlo_lens.questions.findings.settings import nearest_settings, with_options
     from hlo_lens.questions.plans.lint import sieve_of
 
-    settings = with_options(
-        nearest_settings(config),
-        select=select,
-        ignore=ignore,
-        min_saving=min_saving,
-        fail_on=fail_on or fail_on_level,
-    )
-    return sieve_of(settings, baseline)
+    level = fail_on or fail_on_level
+    return sieve_of(config, baseline, select, ignore, min_saving=min_saving, fail_on=level)
 
 
 _sieve_options = option_group(
@@ -104,20 +93,13 @@ _sieve_options = option_group(
         metavar="CODES",
         help="Not these rules; of two that match, the longer code counts.",
     ),
-    click.option(
-        "--min-saving",
-        metavar="AMOUNT",
-        help="Least saving: 1% of the program's memory, communication or work, or 64MiB.",
-    ),
-    click.option(
-        "--config",
-        metavar="FILE",
-        help="Settings: [lint] in this file.  [default: nearest hlo-lens.toml]",
-    ),
-    click.option(
-        "--baseline",
-        metavar="FILE",
-        help="Known findings, which do not count: output of lint -f json, snapshot or dump.",
+    text_options(
+        {
+            "--min-saving AMOUNT": "Least saving: 1% of the program's memory, communication or "
+            "work, or 64MiB.",
+            "--config FILE": "Settings: [lint] in this file.  [default: nearest hlo-lens.toml]",
+            "--baseline FILE": "Known findings, which do not count: output of lint -f json.",
+        }
     ),
     click.option(
         *("--fail-level", "fail_on"),
@@ -143,10 +125,8 @@ _sieve_options = option_group(
     help="Fixes to compile the program again with, the gravest first.  [default: 3, where jax is]",
 )
 @click.option("--no-prove", is_flag=True, help="Compile nothing; savings of earlier compiles stay.")
-@click.option(
-    "--target",
-    metavar="NAME",
-    help="Device to compile for, if the dump does not name it: v5e:2x4, h100_sxm.",
+@text_options(
+    {"--target NAME": "Device to compile for, if the dump does not name it: v5e:2x4, h100_sxm."}
 )
 @limit_option
 @compiling_options(
@@ -160,7 +140,7 @@ _sieve_options = option_group(
 @finding_output_options
 def lint(
     path: str,
-    prove: int | None,
+    prove: float | None,
     no_prove: bool,
     target: str | None,
     limit: str | None,
@@ -189,23 +169,19 @@ def lint(
     targets = () if target is None else (target,)
 
     def prove_(modules: Sequence[ModuleDump]) -> list[Findings]:
-        with progress_bar("compiling") as progress:
-            try:
+        most = MOST_PROOFS if prove is None else None if prove == math.inf else int(prove)
+        try:
+            with progress_bar("compiling") as progress:
                 return proven_findings(
-                    modules,
-                    compiling.means,
-                    most={None: MOST_PROOFS, _ALL: None}.get(prove, prove),
-                    targets=targets,
-                    progress=progress,
+                    modules, compiling.means, most=most, targets=targets, progress=progress
                 )
-            except (MissingPackageError, OutputError) as error:
-                if prove is not None:
-                    raise
-                if isinstance(error, OutputError):
-                    click.echo(
-                        f"hlo-lens: fixes are not compiled: {printable(str(error))}", err=True
-                    )
-                return list(map(module_findings, modules))
+        except (MissingPackageError, OutputError) as error:
+            if prove is not None:
+                raise
+            if isinstance(error, OutputError):
+                text = printable(str(error))
+                click.echo(f"hlo-lens: fixes are not compiled: {text}", err=True)
+        return list(map(module_findings, modules))
 
     with progress_bar("judging") as progress:
         findings = lint_modules(
@@ -241,19 +217,13 @@ Example:
 @click.command(epilog=_FIT_EXAMPLE)
 @click.argument("path", type=click.Path(allow_dash=True, readable=False))
 @limit_option
-@click.option(
-    "--target",
-    "targets",
-    multiple=True,
-    metavar="NAME",
-    help="Device and topology: v5e:4x4, h100_sxm; 'v5e:*' for the smallest slices.",
-)
-@click.option(
-    "--allow-dtype",
-    "dtypes",
-    multiple=True,
-    metavar="PATTERN=TYPE",
-    help="Try an element type of stored arguments, which changes the numerics: 'opt/**=bf16'.",
+@text_options(
+    {
+        "--target NAME": "Device and topology: v5e:4x4, h100_sxm; 'v5e:*' for the smallest slices.",
+        "--allow-dtype PATTERN=TYPE": "Try an element type of stored arguments, which changes the "
+        "numerics: 'opt/**=bf16'.",
+    },
+    is_multiple=True,
 )
 @compiling_options("Longest time of all compiles together.")
 @module_option
@@ -263,8 +233,8 @@ def fit(
     context: click.Context,
     path: str,
     limit: str | None,
-    targets: Sequence[str],
-    dtypes: Sequence[str],
+    target: Sequence[str],
+    allow_dtype: Sequence[str],
     compiling: Compiling,
     pattern: NamePattern | None,
     output: Output,
@@ -276,17 +246,19 @@ def fit(
     names; each alone, then combined. Exit codes: 0 each module fits, as it is or with a plan; 1
     one does not; 4 it is not known.
     """
-    from hlo_lens.questions.plans.fit import Wanted, fit_modules
-    from hlo_lens.text.units import parse_size
+    from hlo_lens.questions.plans.fit import fit_modules
 
-    wanted = Wanted(
-        limit_bytes=None if limit is None else parse_size(limit),
-        targets=tuple(name.strip() for text in targets for name in text.split(",")),
-        dtypes=tuple(dtypes),
-    )
     modules = read_meant(path, pattern)
     with progress_bar("compiling") as progress:
-        plans = fit_modules(modules, wanted, means=compiling.means, path=path, progress=progress)
+        plans = fit_modules(
+            modules,
+            limit=limit,
+            targets=target,
+            dtypes=allow_dtype,
+            means=compiling.means,
+            path=path,
+            progress=progress,
+        )
     output.write(plans.report)
     if not plans.fits:
         context.exit(exit_codes.UNPARSABLE if plans.is_undecided else exit_codes.RULE_FAILED)
@@ -319,8 +291,7 @@ class _WithCommand(click.Command):
 
 @click.command(cls=_WithCommand, epilog=_BISECT_EXAMPLE)
 @click.argument("path", required=False, type=click.Path(allow_dash=True, readable=False))
-@click.option("--good", default="", metavar="jax==V", help="Version that is good.")
-@click.option("--bad", default="", metavar="jax==V", help="Version that is bad.")
+@text_options({"--good jax==V": "Version that is good.", "--bad jax==V": "Version that is bad."})
 @click.option(
     "--flags",
     nargs=2,
@@ -330,11 +301,11 @@ class _WithCommand(click.Command):
 @click.option(
     "--fail-on", multiple=True, required=True, metavar="RULE", help="Condition that is bad."
 )
-@click.option(
-    "--target",
-    default="",
-    metavar="NAME",
-    help="Device and topology; with a command: whose packages it needs.  [default: the dump's]",
+@text_options(
+    {
+        "--target NAME": "Device and topology; with a command: whose packages it needs.  "
+        "[default: the dump's]"
+    }
 )
 @module_option
 @compiling_options(
@@ -348,11 +319,11 @@ class _WithCommand(click.Command):
 def bisect(
     ctx: click.Context,
     path: str | None,
-    good: str,
-    bad: str,
+    good: str | None,
+    bad: str | None,
     flags: tuple[str, str] | None,
     fail_on: Sequence[str],
-    target: str,
+    target: str | None,
     pattern: NamePattern | None,
     compiling: Compiling,
     folder: str | None,
@@ -371,13 +342,13 @@ def bisect(
     with progress_bar("compiling") as progress:
         answer = api(
             path,
-            good=good,
-            bad=bad,
+            good=good or "",
+            bad=bad or "",
             flags=flags or None,
             fail_on=tuple(fail_on),
             command=ctx.meta[_COMMAND],
             module=None if pattern is None else pattern.text,
-            target=target,
+            target=target or "",
             output=folder,
             python=compiling.python,
             minutes=compiling.minutes,

@@ -10,8 +10,10 @@ from __future__ import annotations
 import itertools
 import math
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +26,6 @@ from hlo_lens.questions.plans.page import fit_report
 from hlo_lens.questions.plans.plans import (
     Attempt,
     Candidate,
-    Candidates,
     FittedModule,
     Place,
     candidates,
@@ -60,8 +61,6 @@ if TYPE_CHECKING:
 # ---- combinations of changes -------------------------------------------------------------------
 
 _ENOUGH_PLANS = 3
-_MOST_SAVERS = 8
-_MOST_COMBINATIONS = 6
 _SMALL_SHARE = 0.01
 _AT_ONCE = 4
 """Changes compiled alone before it is checked whether there are enough plans."""
@@ -69,22 +68,6 @@ _AT_ONCE = 4
 
 Compile = Callable[[Sequence[Sequence[Candidate]]], list[Attempt | None]]
 """Compiles combinations of changes side by side; None for those that there is no time for."""
-
-
-def search(
-    base: Attempt, candidates: Sequence[Candidate], limit_bytes: int, compile_: Compile
-) -> tuple[list[Attempt], list[Candidate]]:
-    """Return the attempts made to fit a program in a limit, and changes that were not needed.
-
-    Args:
-        base: The program without changes.
-        candidates: Changes to try.
-        limit_bytes: Bytes that it must fit in.
-        compile_: Compiles combinations.
-    """
-    state = _Search(base, limit_bytes, compile_)
-    rest = state.run(candidates)
-    return state.attempts, rest
 
 
 def worth_trying(
@@ -100,15 +83,19 @@ def worth_trying(
     return sorted(large, key=lambda one: (one.kind != "donate", -one.saves_bytes)), small
 
 
-class _Search:
-    """State of one search: the attempts, and what each change saved alone."""
+@dataclass(slots=True)
+class Search:
+    """Attempts to fit a program in a limit, and what each change saved alone.
 
-    def __init__(self, base: Attempt, limit_bytes: int, compile_: Compile) -> None:
-        self.base = base
-        self.limit_bytes = limit_bytes
-        self.compile = compile_
-        self.attempts: list[Attempt] = []
-        self.saved: dict[Candidate, int] = {}
+    Attributes:
+        base: The program without changes.
+    """
+
+    base: Attempt
+    limit_bytes: int
+    compile: Compile
+    attempts: list[Attempt] = field(default_factory=list)
+    saved: dict[Candidate, int] = field(default_factory=dict)
 
     def run(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Make the attempts; return the candidates that were not needed."""
@@ -121,8 +108,6 @@ class _Search:
         savers.sort(key=lambda one: -self.saved[one])
         if self._missing_plans() == _ENOUGH_PLANS:
             self._combine_greedily(savers)
-        if (wanted := self._missing_plans()) > 0:
-            self._try(self._likely(savers)[: min(_MOST_COMBINATIONS, 2 * wanted)])
         return rest
 
     def _missing_plans(self) -> int:
@@ -167,26 +152,9 @@ class _Search:
 
     def _may_fit(self, combination: Sequence[Candidate]) -> bool:
         """Return whether a combination fits if the savings of its changes add up."""
-        if self.base.total_bytes is None:
-            return True
         saved = sum(self.saved.get(one, 0) for one in combination)
-        return self.base.total_bytes - saved <= self.limit_bytes
-
-    def _likely(self, savers: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
-        """Return pairs and triples that may fit and have no part that fits.
-
-        Those of fewest changes are first, of these those that save most.
-        """
-        fitting = [set(one.changes) for one in self.attempts if one.fits]
-        likely = [
-            one
-            for count in (2, 3)
-            for one in itertools.combinations(savers[:_MOST_SAVERS], count)
-            if not any(a.conflicts_with(b) for a, b in itertools.combinations(one, 2))
-            and self._may_fit(one)
-            and not any(part <= set(one) for part in fitting)
-        ]
-        return sorted(likely, key=lambda one: (len(one), -sum(self.saved[part] for part in one)))
+        total = self.base.total_bytes
+        return total is None or total - saved <= self.limit_bytes
 
 
 # ---- hardware and meshes -----------------------------------------------------------------------
@@ -226,26 +194,30 @@ def expanded_targets(names: Sequence[str]) -> list[Target]:
 
 
 def places(base: Base, targets: Sequence[Target]) -> Places:
-    """Return the places to compile a program for.
-
-    Args:
-        base: The program.
-        targets: Targets; none for that of the dump.
-    """
+    """Return the places to compile a program for; without targets that of the dump."""
     if base.program is None:
         return Places()
-    finder = _PlaceFinder(base)
-    own = finder.devices
+    module = base.program.module
+    own, mesh = module.num_partitions * module.replica_count, None
+    if module.replica_count == 1:
+        with suppress(UsageError):  # none, or several
+            mesh = program_mesh(module, base.dump.lowered_meshes)
     if not targets:
-        meshes = [] if finder.mesh is None or own == 1 else finder.meshes(finder.mesh, own)[0]
+        meshes = [] if mesh is None or own == 1 else _meshes(base, mesh, own)[0]
         others = tuple(Place(mesh=one, devices=own) for one in meshes)
         return Places(groups=((Place(devices=own),),), others=others)
     groups: list[tuple[Place, ...]] = []
-    skipped: dict[str, list[str]] = {}
+    skipped: dict[str, list[str]] = defaultdict(list)
+    with_enough: set[str] = set()
     for target in targets:
-        group, reason = finder.of_target(target, is_only=len(targets) == 1)
+        group, reason = _places_of(base, target, own, mesh, is_only=len(targets) == 1)
+        kind = target.name.partition(":")[0]
+        if mesh is None and group and kind in with_enough and len(targets) > 1:
+            group = ()  # a larger slice does not divide more
+        if mesh is None and group:
+            with_enough.add(kind)
         if reason:
-            skipped.setdefault(reason, []).append(target.name)
+            skipped[reason].append(target.name)
         if group:
             groups.append(group)
     return Places(
@@ -255,73 +227,44 @@ def places(base: Base, targets: Sequence[Target]) -> Places:
     )
 
 
-class _PlaceFinder:
-    """Places of a program on targets.
+def _places_of(
+    base: Base, target: Target, own: int, mesh: Mesh | None, *, is_only: bool
+) -> tuple[tuple[Place, ...], str]:
+    assert base.program is not None  # checked by `places`
+    count, limit = device_count(target) or own, target.memory_bytes
+    as_is = Place(target=target.name, devices=own)
+    if mesh is None:
+        text = f"the program is for {own} devices, and has no mesh to change"
+        return ((), text) if count < own else ((as_is,), "")
+    arguments = EntryArrays(base.program.module).arguments
+    needed = sum(one.global_bytes or 0 for one in arguments)
+    if limit is not None and needed > limit * count:
+        return (), f"the arguments alone are {format_bytes(needed // count)} of each device"
+    made, reason = _meshes(base, mesh, count)
+    group = [as_is] if count == own or (is_only and count > own) else []
+    group += [Place(target=target.name, mesh=one, devices=count) for one in made]
+    return tuple(group), "" if group else reason
 
-    Attributes:
-        devices: Devices that the program is for.
-        mesh: Its mesh; None if it has none, several, or replicas.
-    """
 
-    def __init__(self, base: Base) -> None:
-        assert base.program is not None  # checked by `places`
-        self._module = base.program.module
-        self._known = base.dump.lowered_meshes
-        self.devices = self._module.num_partitions * self._module.replica_count
-        self.mesh: Mesh | None = None
-        if self._module.replica_count == 1:
-            try:
-                self.mesh = program_mesh(self._module, self._known)
-            except UsageError:
-                self.mesh = None
-        arguments = EntryArrays.of(self._module).arguments
-        self._argument_bytes = sum(one.global_bytes or 0 for one in arguments)
-        self._with_enough: set[str] = set()
+def _meshes(base: Base, mesh: Mesh, count: int) -> tuple[list[str], str]:
+    assert base.program is not None  # checked by `places`
+    module, known = base.program.module, base.dump.lowered_meshes
+    shift = math.log2(count / mesh.size) / len(mesh.axis_names)
+    wanted = [math.log2(size) + shift for size in mesh.axis_sizes]
 
-    def of_target(self, target: Target, *, is_only: bool) -> tuple[tuple[Place, ...], str]:
-        """Return the places of a target, and what is left out of it and why."""
-        count = device_count(target) or self.devices
-        as_is = Place(target=target.name, devices=self.devices)
-        if self.mesh is None:
-            if count < self.devices:
-                text = f"the program is for {self.devices} devices, and has no mesh to change"
-                return (), text
-            kind = target.name.partition(":")[0]
-            is_first = kind not in self._with_enough
-            self._with_enough.add(kind)
-            return ((as_is,) if is_first or is_only else ()), ""
-        limit = target.memory_bytes
-        if limit is not None and self._argument_bytes > limit * count:
-            part = format_bytes(self._argument_bytes // count)
-            return (), f"the arguments alone are {part} of each device"
-        is_own = count == self.devices or (is_only and count > self.devices)
-        made, reason = self.meshes(self.mesh, count)
-        group = [as_is] if is_own else []
-        group += [Place(target=target.name, mesh=one, devices=count) for one in made]
-        return tuple(group), "" if group else reason
+    def distance(text: str) -> float:
+        sizes = map(math.log2, Mesh.from_sizes_text(text).axis_sizes)
+        return sum(abs(one - size) for one, size in zip(wanted, sizes, strict=True))
 
-    def meshes(self, mesh: Mesh, count: int) -> tuple[list[str], str]:
-        """Return splits of devices, those nearest to the program's first; or why there is none."""
-        shift = math.log2(count / mesh.size) / len(mesh.axis_names)
-        wanted = [math.log2(size) + shift for size in mesh.axis_sizes]
-
-        def distance(text: str) -> float:
-            sizes = map(math.log2, Mesh.from_sizes_text(text).axis_sizes)
-            return sum(abs(one - size) for one, size in zip(wanted, sizes, strict=True))
-
-        splits: list[str] = []
-        reason = ""
-        for one in sorted(mesh_splits(self._module, self._known, devices=count), key=distance):
-            if one == mesh_text(mesh.axis_names, mesh.axis_sizes):
-                continue
-            change = Change(kind="mesh", target=one)
-            _, (change,) = edited(self._module, [change], self._known)
-            if change.applies:
-                splits.append(one)
+    splits, reason = list[str](), ""
+    for one in sorted(mesh_splits(module, known, devices=count), key=distance):
+        if one != mesh_text(mesh.axis_names, mesh.axis_sizes):
+            _, (change,) = edited(module, [Change(kind="mesh", target=one)], known)
+            splits += [one] * change.applies
             reason = reason or change.why_not or ""
-            if len(splits) == _MOST_MESHES:
-                break
-        return splits, reason
+        if len(splits) == _MOST_MESHES:
+            break
+    return splits, reason
 
 
 # ---- one module --------------------------------------------------------------------------------
@@ -330,51 +273,32 @@ _DONATED_PLACES = 2
 """Places of one slice, those that need least, at which donations are tried too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a program must fit in, and what may be changed.
-
-    Attributes:
-        limit_bytes: Memory of one device; None for that of the target.
-        targets: Targets; none for that of the dump; ``v5e:*`` for all slices of a kind.
-        dtypes: Element types that are allowed: ``opt/**=bf16``.
-    """
-
-    limit_bytes: int | None = None
-    targets: tuple[str, ...] = ()
-    dtypes: tuple[str, ...] = ()
-
-    def limit(self, target: Target | None) -> tuple[int | None, str]:
-        """Return the limit on a target, and its source."""
-        if self.limit_bytes is not None:
-            return self.limit_bytes, "--limit"
-        return (None, "") if target is None else (target.memory_bytes, target.memory_source)
-
-
 class Fitting:
     """Attempts to fit one module."""
 
     def __init__(
-        self, dump: ModuleDump, wanted: Wanted, targets: Sequence[Target], pool: Compiler
+        self,
+        dump: ModuleDump,
+        limit_bytes: int | None,
+        targets: Sequence[Target],
+        dtypes: Sequence[str],
+        pool: Compiler,
     ) -> None:
-        self.wanted = wanted
-        self.pool = pool
+        self.limit_bytes, self.dtypes, self.pool = limit_bytes, dtypes, pool
         self.base = compiled_base(base_of(dump, [one.name for one in targets]), pool)
+        self.is_unknown = self.base.target is None and not targets
         self.places = places(self.base, targets)
         self.attempts: list[Attempt] = []
         self.skipped: list[str] = list(self.places.skipped)
         self.late: list[str] = []
         self.versions: dict[str, str] = {}
-        self.state = Candidates(candidates=())
         self.findings = module_findings(dump).counted if dump.has_hlo else ()
 
     def fitted(self) -> FittedModule:
         """Return the plans."""
         base, is_open = self.base, self.places.is_open
-        is_unknown = base.target is None and not self.wanted.targets
-        if base.program is None or base.program.obstacle or is_unknown:
-            first = Attempt(place=Place(), why_not=base.refusal)
-        else:
+        first = Attempt(place=Place(), why_not=base.refusal)
+        if base.program is not None and not base.program.obstacle and not self.is_unknown:
             first = self._searched()
         plans = chosen_plans(self.attempts)
         shown = (plans or self.attempts or [first])[0] if is_open else first
@@ -382,9 +306,9 @@ class Fitting:
         if self.late:
             names = listed(list(dict.fromkeys(self.late)), _NAMES_SHOWN)
             self.skipped.append(f"{names}: no time left (--minutes {self.pool.means.minutes:g})")
+        by_hand = (o for o in self.findings if not o.changes and (o.saves.bytes or 0) > 0)
         return FittedModule(
-            name=base.dump.title,
-            module_option=base.dump.module_option,
+            dump=base.dump,
             limit_bytes=limit,
             limit_source=source,
             base=first,
@@ -394,18 +318,12 @@ class Fitting:
             plans=plans,
             attempts=tuple(self.attempts),
             skipped=tuple(self.skipped),
-            optimizer_state=() if self.wanted.dtypes else self.state.optimizer_state,
-            optimizer_bytes=self.state.optimizer_bytes,
-            optimizer_pattern=self.state.optimizer_pattern,
-            by_hand=tuple(
-                one for one in self.findings if not one.changes and (one.saves.bytes or 0) > 0
-            ),
+            by_hand=tuple(by_hand),
             versions=self.versions,
             notes=base.notes,
         )
 
     def _searched(self) -> Attempt:
-        """Make the attempts; return the first, which is the program without changes."""
         for group in self.places.groups:
             if self._is_too_small(group[0]):
                 continue
@@ -432,38 +350,36 @@ class Fitting:
     def _is_too_small(self, place: Place) -> bool:
         """Whether a program that is divided by all further devices would not fit at a place."""
         limit, _ = self._limit(place)
-        for one in closest(self.attempts, 1):
-            devices, total = one.place.devices, one.total_bytes
-            if limit is None or not devices or not place.devices or total is None:
-                return False
-            least = total * devices // place.devices
-            if place.devices > devices and least > limit:
-                self.skipped.append(
-                    f"{place.target}: {format_bytes(total)} on {plural(devices, 'device')}, if "
-                    f"divided by all, would be {format_bytes(least)} there"
-                )
-                return True
-        return False
+        best = next(iter(closest(self.attempts, 1)), Attempt(place=Place()))
+        devices, total = best.place.devices, best.total_bytes
+        if limit is None or not devices or not place.devices or total is None:
+            return False
+        least = total * devices // place.devices
+        if place.devices <= devices or least <= limit:
+            return False
+        self.skipped.append(
+            f"{place.target}: {format_bytes(total)} on {plural(devices, 'device')}, if "
+            f"divided by all, would be {format_bytes(least)} there"
+        )
+        return True
 
     def _donate_at(self, bases: Sequence[Attempt], others: Sequence[Candidate] = ()) -> None:
         """Try all donations together, which cost no communication, with some other changes."""
         tried = []
         for one in bases:
-            donated = [c for c in self._candidates(one.place).candidates if c.kind == "donate"]
+            donated = [c for c in self._candidates(one.place) if c.kind == "donate"]
             if changes := tuple(dict.fromkeys((*donated, *others))):
                 tried.append((one.place, changes))
         self._compiled(tried)
 
     def _search_at(self, base: Attempt) -> None:
-        """Try changes of arguments and results at one place."""
         limit, _ = self._limit(base.place)
         if limit is None:
             return
-        fixes, self.state = self._fixes(), self._candidates(base.place)
+        fixes = self._fixes()
         known = {one.requests for one in fixes}
-        others = [one for one in self.state.candidates if one.requests not in known]
+        others = [one for one in self._candidates(base.place) if one.requests not in known]
         chosen, small = worth_trying(base, others, limit)
-        chosen = [*fixes, *chosen]
         if small:
             count = plural(len(small), "change")
             self.skipped.append(f"{count} of arrays of less than 1 % of the missing bytes")
@@ -471,8 +387,9 @@ class Fitting:
         def compile_(combinations: Sequence[Sequence[Candidate]]) -> list[Attempt | None]:
             return self._attempts([(base.place, tuple(one)) for one in combinations])
 
-        made, rest = search(base, chosen, limit, compile_)
-        self.attempts += made
+        search = Search(base, limit, compile_)
+        rest = search.run([*fixes, *chosen])
+        self.attempts += search.attempts
         if rest:
             names = listed([one.change for one in rest], _NAMES_SHOWN)
             self.skipped.append(f"{names}: enough plans fit")
@@ -495,16 +412,15 @@ class Fitting:
         ]
         return sorted(dict.fromkeys(fixes), key=lambda one: one.kind != "donate")
 
-    def _candidates(self, place: Place) -> Candidates:
+    def _candidates(self, place: Place) -> tuple[Candidate, ...]:
         assert self.base.program is not None  # checked by `fitted`
         changes = [Change(kind="mesh", target=place.mesh)] if place.mesh else []
         module, _ = edited(self.base.program.module, changes, self.base.dump.lowered_meshes)
-        return candidates(EntryArrays.of(module).table, dtypes=self.wanted.dtypes)
+        return candidates(EntryArrays(module).table, dtypes=self.dtypes)
 
     # ---- compiles ------------------------------------------------------------------------------
 
     def _compiled(self, wanted: Sequence[tuple[Place, tuple[Candidate, ...]]]) -> list[Attempt]:
-        """Make attempts; return those that there was time for."""
         made = [one for one in self._attempts(wanted) if one is not None]
         self.attempts += made
         return made
@@ -531,32 +447,37 @@ class Fitting:
             row = changed_module(self.base, variant_of(self.base, asked), self.pool)
         except UsageError as error:
             return replace(attempt, why_not=str(error))
-        self.versions = self.versions or dict(row.versions)
+        self.versions = self.versions or row.shown.versions_for(row.target)
+        attempt = replace(attempt, applied=row.changes, dump=row.dump)
         if changes and not any(one.applies for one in row.changes):
-            return replace(attempt, why_not=_why_not(row), applied=row.changes, dump=row.dump)
+            return replace(attempt, why_not=_why_not(row))
         made = row.predicted if row.changes else self.base.figures
-        total = row.needed_bytes if made is None else made.total_bytes
+        total = row.shown.needed_bytes if made is None else made.total_bytes
         limit, _ = self._limit(place)
         fits = None if total is None or limit is None else total <= limit
         return replace(
             attempt,
             figures=made,
             total_bytes=total,
-            fits=False if row.shortage else fits,
+            fits=False if row.shown.shortage else fits,
             why_not="" if made is not None else _why_not(row),
-            applied=row.changes,
-            dump=row.dump,
         )
 
     def _limit(self, place: Place) -> tuple[int | None, str]:
-        """Return the limit at a place, and its source."""
-        return self.wanted.limit(parse_target(place.target) if place.target else self.base.target)
+        target = parse_target(place.target) if place.target else self.base.target
+        return _limit_of(self.limit_bytes, target)
+
+
+def _limit_of(limit_bytes: int | None, target: Target | None) -> tuple[int | None, str]:
+    """Return the limit that is asked for, else that of a target, and its source."""
+    if limit_bytes is not None:
+        return limit_bytes, "--limit"
+    return (None, "") if target is None else (target.memory_bytes, target.memory_source)
 
 
 def _why_not(row: Recompiled) -> str:
-    """Return why a program with changes has no figures."""
-    if row.shortage:
-        return f"XLA refuses it: {', '.join(f'{name} {size}' for name, size in row.shortage[:2])}"
+    if shortage := row.shown.shortage[:2]:
+        return f"XLA refuses it: {', '.join(f'{name} {size}' for name, size in shortage)}"
     refused = [f"{one.target}: {one.why_not}" for one in row.changes if not one.applies]
     return row.refusal or "; ".join(refused)
 
@@ -568,12 +489,7 @@ _MOST_MODULES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Plans for the modules of a dump.
-
-    Attributes:
-        path: The dump.
-        modules: One for each module.
-    """
+    """Plans for the modules of the dump `path`."""
 
     path: str
     modules: tuple[FittedModule, ...]
@@ -624,59 +540,58 @@ def fit(
         UnknownNameError: If there is no such module or target.
         UsageError: If no limit is known.
     """
-    wanted = Wanted(
-        limit_bytes=None if limit is None else parse_size(limit),
-        targets=(target,) if isinstance(target, str) else tuple(target),
-        dtypes=(allow_dtype,) if isinstance(allow_dtype, str) else tuple(allow_dtype),
-    )
     modules = meant_modules(program, module)
     path = str(program) if isinstance(program, str | Path) else modules[0].path
-    return fit_modules(modules, wanted, means=Means(python=python, minutes=minutes), path=path)
+    return fit_modules(
+        modules,
+        limit=limit,
+        targets=(target,) if isinstance(target, str) else target,
+        dtypes=(allow_dtype,) if isinstance(allow_dtype, str) else allow_dtype,
+        means=Means(python=python, minutes=minutes),
+        path=path,
+    )
 
 
 def fit_modules(
     modules: Sequence[ModuleDump],
-    wanted: Wanted,
     *,
     means: Means,
+    limit: int | str | None = None,
+    targets: Sequence[str] = (),
+    dtypes: Sequence[str] = (),
     path: str = "",
     progress: Progress | None = None,
 ) -> Fit:
-    """Return plans for some modules.
+    """Return plans for some modules; those without a program are left out if others have one.
 
-    Args:
-        modules: The modules; those without a program are left out if others have one.
-        wanted: Limit, targets and allowed changes.
-        means: Interpreter, and the time for all compiles together.
-        path: The dump, for messages.
-        progress: Called with compiles done and compiles in all.
+    `means` has the time for all compiles together.
 
     Raises:
         UsageError: If no limit is known, or too many modules do not fit.
     """
     modules = [one for one in modules if one.has_program] or modules
-    if wanted.limit_bytes is not None:
-        modules = [one.stating(limit_bytes=wanted.limit_bytes) for one in modules]
-    targets = expanded_targets(wanted.targets)
-    known = [None if targets else _known_to_fit(one, wanted) for one in modules]
+    limit_bytes = None if limit is None else parse_size(limit)
+    if limit_bytes is not None:
+        modules = [one.stating(limit_bytes=limit_bytes) for one in modules]
+    expanded = expanded_targets([name.strip() for text in targets for name in text.split(",")])
+    known = [None if expanded else _known_to_fit(one, limit_bytes) for one in modules]
     missing = sum(one is None for one in known)
     if missing > _MOST_MODULES:
         raise UsageError(f"there are {missing} modules to compile; choose some with --module")
     pool = Compiler(means.within(), progress)
     fitted = []
     for one, dump in zip(known, modules, strict=True):
-        made = one or Fitting(dump, wanted, targets, pool).fitted()
-        if not (wanted.targets or wanted.dtypes) and (made.fits or not pool.means.is_late):
+        made = one or Fitting(dump, limit_bytes, expanded, dtypes, pool).fitted()
+        if not (expanded or dtypes) and (made.fits or not pool.means.is_late):
             keep_verdict(dump, made)
         fitted.append(made)
     return Fit(path=path, modules=tuple(fitted))
 
 
-def _known_to_fit(dump: ModuleDump, wanted: Wanted) -> FittedModule | None:
-    """Return the answer for a module that fits by the figures of its dump; else None."""
-    if wanted.limit_bytes == 0:
+def _known_to_fit(dump: ModuleDump, limit_bytes: int | None) -> FittedModule | None:
+    if limit_bytes == 0:
         raise UsageError("the limit is 0: give a size, such as 16GiB")
-    limit, source = wanted.limit(own_target(dump))
+    limit, source = _limit_of(limit_bytes, own_target(dump))
     if limit is None:
         raise UsageError("the dump names no device whose memory is known: give --limit 16GiB")
     own = figures(dump) if memory_results(dump) is not None else None
@@ -684,8 +599,7 @@ def _known_to_fit(dump: ModuleDump, wanted: Wanted) -> FittedModule | None:
         return None
     base = Attempt(place=Place(), figures=own, total_bytes=own.total_bytes, fits=True)
     return FittedModule(
-        name=dump.title,
-        module_option=dump.module_option,
+        dump=dump,
         limit_bytes=limit,
         limit_source=source,
         base=base,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -21,7 +22,6 @@ from hlo_lens.program.summary import (
     own_target,
     summary,
 )
-from hlo_lens.questions.diff.sides import load_side
 from hlo_lens.questions.findings.findings import (
     WARNING_SHARE,
     Findings,
@@ -57,6 +57,7 @@ from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.recompiling import (
     Base,
     Compiler,
+    Figures,
     Means,
     Recompiled,
     Variant,
@@ -74,7 +75,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.findings.finding import Finding, Severity
-    from hlo_lens.questions.findings.settings import LintSettings
     from hlo_lens.render.table import Report
     from hlo_lens.render.to_markdown import Annotation
 
@@ -84,11 +84,7 @@ Prove: TypeAlias = "Callable[[Sequence[ModuleDump]], list[Findings]]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lint:
-    """Findings of the modules of a program.
-
-    Attributes:
-        modules: Each module with its findings, in the order of the dump.
-    """
+    """Findings of the modules of a program, in the order of the dump."""
 
     modules: tuple[FindingsView, ...]
 
@@ -164,7 +160,7 @@ def lint(
             code; empty for those of the settings, else all.
         ignore: Codes of rules that are left out, or beginnings of codes.
         min_saving: Least saving: ``1%``, ``64MiB``; None for that of the settings.
-        baseline: Output of ``lint -f json``, snapshot or dump, whose findings do not count.
+        baseline: Output of ``lint -f json``, whose findings do not count.
         config: Settings; None for the nearest hlo-lens.toml with a table ``[lint]``.
         prove: Whether to compile the program again with each fix, where `what_if` can; a number
             for the first ones. Proofs of earlier runs are used in any case.
@@ -176,22 +172,15 @@ def lint(
         MissingPackageError: If `prove` finds no jax.
         UsageError: If there is no rule of a code, or settings are not understood.
     """
-    settings = with_options(
-        nearest_settings(config), select=select, ignore=ignore, min_saving=min_saving
-    )
-    sieve = sieve_of(settings, baseline)
+    sieve = sieve_of(config, baseline, select, ignore, min_saving=min_saving)
     targets = () if target is None else (target,)
 
     def proven(modules: Sequence[ModuleDump]) -> list[Findings]:
         means, most = Means(python=python, minutes=minutes), None if prove is True else prove
         return proven_findings(modules, means, most=most, targets=targets)
 
-    return lint_modules(
-        meant_modules(program, module),
-        sieve=sieve,
-        targets=targets,
-        prove=proven if prove else None,
-    )
+    modules = meant_modules(program, module)
+    return lint_modules(modules, sieve=sieve, targets=targets, prove=proven if prove else None)
 
 
 def lint_modules(
@@ -218,12 +207,16 @@ def lint_modules(
         unproven_findings(one)  # which its module keeps
     findings = list(map(module_findings, stated)) if prove is None else prove(stated)
     views = (_view(one, its, targets) for one, its in zip(stated, findings, strict=True))
-    return Lint(
-        modules=tuple(
-            _copy(one, modules[copies[k]]) if k in copies else next(views)
-            for k, one in enumerate(modules)
-        )
-    )
+    none, shown = Findings(findings=()), list[FindingsView]()
+    for k, one in enumerate(modules):
+        if k in copies:
+            of = modules[copies[k]].address
+            shown.append(
+                FindingsView(name=one.name, findings=none, address=one.address, copy_of=of)
+            )
+        else:
+            shown.append(next(views))
+    return Lint(modules=tuple(shown))
 
 
 def _view(known: ModuleDump, found: Findings, targets: Sequence[str]) -> FindingsView:
@@ -255,12 +248,6 @@ def _trial(known: ModuleDump, targets: Sequence[str]) -> Trial:
     )
 
 
-def _copy(dump: ModuleDump, of: ModuleDump) -> FindingsView:
-    return FindingsView(
-        name=dump.name, findings=Findings(findings=()), address=dump.address, copy_of=of.address
-    )
-
-
 def findings_at_least(
     known: ModuleDump,
     severity: str,
@@ -270,11 +257,8 @@ def findings_at_least(
 ) -> tuple[Finding, ...]:
     """Return the findings of a module that count, of a severity or a graver one.
 
-    Args:
-        known: The module.
-        severity: ``error``, ``warning`` or ``info``.
-        select: Codes or beginnings of codes; empty for all.
-        ignore: Codes or beginnings of codes that are left out.
+    `select` and `ignore` have codes or beginnings of codes; `severity` is ``error``, ``warning`` or
+    ``info``.
 
     Raises:
         UsageError: If there is no such severity, or no rule of a code.
@@ -291,54 +275,51 @@ def findings_at_least(
 # ---- baselines ---------------------------------------------------------------------------------
 
 
-def sieve_of(settings: LintSettings, baseline: str | None = None) -> Sieve:
-    """Return the sieve of settings, with the baseline that is given, else with theirs."""
-    path = baseline
-    if path is None and settings.baseline is not None:
-        path = str(Path(settings.path).parent / settings.baseline)
+def sieve_of(
+    config: str | None,
+    baseline: str | None,
+    select: str | Sequence[str],
+    ignore: str | Sequence[str],
+    *,
+    min_saving: str | None,
+    fail_on: str | None = None,
+) -> Sieve:
+    """Return settings, comments and baseline; what is given takes the place of the settings."""
+    settings = with_options(
+        nearest_settings(config),
+        select=select,
+        ignore=ignore,
+        min_saving=min_saving,
+        fail_on=fail_on,
+    )
+    if baseline is None and settings.baseline is not None:
+        baseline = str(Path(settings.path).parent / settings.baseline)
     return Sieve(
         settings=settings,
         checkout=Checkout.here(),
-        known=None if path is None else read_baseline(path),
-        baseline=path or "",
+        known=None if baseline is None else read_baseline(baseline),
+        baseline=baseline or "",
     )
 
 
 def read_baseline(path: str) -> dict[str, tuple[Finding, ...]]:
-    """Return the findings of a baseline, by module name.
-
-    Args:
-        path: Output of ``hlo-lens lint -f json``, a snapshot, or a dump.
+    """Return the findings of a baseline, output of ``hlo-lens lint -f json``, by module name.
 
     Raises:
         UnreadableError: If it cannot be read.
         DumpSyntaxError: If it is damaged, or of a newer version.
-        UsageError: If it is a snapshot of a version without findings.
+        UsageError: If it is anything else.
     """
+    data = None
+    with suppress(ValueError, RecursionError):
+        data = json.loads(read_source(path).text)
+    if not isinstance(data, dict) or data.get("kind") != LINT:
+        raise UsageError(f"{path}: a baseline is the output of hlo-lens lint -f json")
     baseline: dict[str, tuple[Finding, ...]] = {}
-    data = _lint_data(path) if Path(path).is_file() else None
-    for name, findings in () if data is None else read_findings(data, path):
+    for name, findings in read_findings(data, path):
         known = (replace(one, suppressed=False) for one in findings)  # by an older baseline
         baseline[plain_name(name)] = (*baseline.get(plain_name(name), ()), *known)
-    for module in load_side(path).modules if data is None else ():
-        snapshot = module.snapshot
-        if snapshot.facts.findings is None and "findings" in snapshot.outdated:
-            raise UsageError(f"{path}: the snapshot was saved without findings: save it again")
-        name = plain_name(snapshot.name)
-        baseline[name] = (*baseline.get(name, ()), *(snapshot.facts.findings or ()))
     return baseline
-
-
-def _lint_data(path: str) -> dict[str, object] | None:
-    """Return the JSON object of ``lint`` in a file; None if it is anything else."""
-    text = read_source(path).text
-    if not text[:4096].lstrip("\ufeff \t\r\n").startswith("{"):
-        return None
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return data if isinstance(data, dict) and data.get("kind") == LINT else None
 
 
 # ---- proofs -----------------------------------------------------------------------------------
@@ -361,7 +342,7 @@ def proven_findings(
 ) -> list[Findings]:
     """Return the findings of modules with proven savings where what-if can apply the fix.
 
-    Proofs that are in the cache already are all used.
+    Proofs that are in the cache already are all used. `means` has the time for all compiles.
 
     Args:
         modules: The modules.
@@ -399,7 +380,6 @@ def proven_findings(
 def _proofs(
     base: Base, chosen: Sequence[Finding], pool: Compiler
 ) -> Iterator[tuple[Finding, Proof | str]]:
-    """Yield findings with a proof of the fix, or why there is none."""
     variants: dict[Finding, Variant] = {}
     for finding in chosen:
         changes = [Change(kind=one.kind, target=one.target) for one in finding.changes]
@@ -433,16 +413,13 @@ def _proofs(
             elif after is None:
                 yield finding, row.refusal or "the fix cannot be compiled"
             else:
-                yield (
-                    finding,
-                    Proof(
-                        bytes=_less(before.total_bytes, after.total_bytes),
-                        sent_bytes=_less(before.wire_bytes_per_device, after.wire_bytes_per_device),
-                        flops=_less(before.flops, after.flops),
-                        fits=row.fits if (left := _left(base.dump, row)) is not None else None,
-                        left=left,
-                    ),
+                left, pairs = _left(base.dump, row), _pairs(before, after)
+                saved = [None if a is None or b is None else a - b for a, b in pairs]
+                fits = None if left is None else row.fits
+                proof = Proof(
+                    bytes=saved[0], sent_bytes=saved[1], flops=saved[2], fits=fits, left=left
                 )
+                yield finding, proof
 
 
 def _with_proofs(
@@ -464,10 +441,7 @@ def _obstacle(base: Base) -> str:
     own, again = base.own, base.figures
     if again is None:
         return base.refusal or "the program cannot be compiled again"
-    pairs = (
-        (own.total_bytes, again.total_bytes),
-        (own.wire_bytes_per_device, again.wire_bytes_per_device),
-    )
+    pairs = _pairs(own, again)[:2]
     is_near = all(a is not None and b is not None and abs(a - b) <= _NEAR * a for a, b in pairs)
     if base.reproduction.is_equal is not False or is_near:
         return ""
@@ -487,6 +461,6 @@ def _left(dump: ModuleDump, row: Recompiled) -> dict[str, int] | None:
     return left
 
 
-def _less(before: int | None, after: int | None) -> int | None:
-    """Return the decrease of a figure; None if it is not known on either side."""
-    return None if before is None or after is None else before - after
+def _pairs(before: Figures, after: Figures) -> list[tuple[int | None, int | None]]:
+    names = ("total_bytes", "wire_bytes_per_device", "flops")
+    return [(getattr(before, name), getattr(after, name)) for name in names]

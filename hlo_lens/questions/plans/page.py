@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.questions.check.page import amount_texts, check_object
 from hlo_lens.questions.findings.finding import savings_text
 from hlo_lens.questions.plans.plans import BAD, SKIPPED, size_key
-from hlo_lens.questions.what_if.page import sent_text
-from hlo_lens.questions.what_if.recompiling import RECOMPILED, Figures
+from hlo_lens.questions.what_if.recompiling import RECOMPILED
 from hlo_lens.render.result import Column, Row, Unit
 from hlo_lens.render.table import Report, Section, Table, table_of
 from hlo_lens.render.to_json import envelope
@@ -19,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.questions.plans.plans import Attempt, Bisection, FittedModule, Step
+    from hlo_lens.questions.what_if.recompiling import Figures
 
 # ---- fit ---------------------------------------------------------------------------------------
 
 FROM_DUMP = "dump"
 """Basis of figures that are those of the dump."""
 
-_MOST_COMMAND = 300
 _MOST_BY_HAND = 3
 _ATTEMPT_COLUMNS = (
     Column("target", Unit.NONE, "hardware"),
@@ -33,39 +32,22 @@ _ATTEMPT_COLUMNS = (
     Column("changes", Unit.NONE, "changes of arguments and results"),
     Column("total_bytes", Unit.BYTES, "bytes of one device that must fit"),
     Column("delta_bytes", Unit.BYTES_DELTA, "difference to the program without changes"),
-    Column("free_bytes", Unit.BYTES, "memory left below the limit"),
-    Column("temp_bytes", Unit.BYTES, "temporaries"),
     Column("wire_bytes_per_device", Unit.BYTES, "bytes that leave each device in one run"),
     Column("wire_delta_bytes", Unit.BYTES_DELTA, "difference to the program without changes"),
-    Column("sent", Unit.NONE, "bytes that leave each device, by mesh axes"),
     Column("fits", Unit.NONE, "whether it fits"),
     Column("why_not", Unit.NONE, "why there are no figures"),
 )
-_SHOWN = ("changes", "total_bytes", "delta_bytes", "wire_bytes_per_device", "wire_delta_bytes")
-_MODULE_COLUMNS = (
-    Column("module", Unit.NONE, "name of the module"),
-    Column("total_bytes", Unit.BYTES, "bytes of one device that must fit"),
-    Column("limit_bytes", Unit.BYTES, "memory of one device"),
-)
+_SHOWN = tuple(column.name for column in _ATTEMPT_COLUMNS[2:7])
 
 
 def fit_report(modules: Sequence[FittedModule], path: str) -> Report:
-    """Return the report on the plans for some modules.
-
-    Modules that fit as they are share one section, unless there is just one module.
-    """
-    small = [one for one in modules if one.base.fits and len(modules) > 1]
+    """Return the report on the plans for some modules."""
     pages = [_FitPage(one, path) for one in modules]
-    sections = [page.section() for page in pages if page.module not in small]
-    if small:
-        small.sort(key=lambda one: -(one.base.total_bytes or 0))
-        rows = [(one.name, one.base.total_bytes, one.limit_bytes) for one in small]
-        title = f"{plural(len(small), 'module')} that fit as they are"
-        table = table_of("fitting", "Modules that fit", _MODULE_COLUMNS, rows)
-        facts = (("next", f"hlo-lens ls {shell_word(path or 'PATH')}"),)
-        sections.append(Section(title=title, facts=facts, tables=(table,)))
-    objects = [page.json_object() for page in pages]
-    return Report(kind="fit", sections=sections, data=envelope("fit", modules=objects))
+    return Report(
+        kind="fit",
+        sections=[page.section() for page in pages],
+        data=envelope("fit", modules=[page.json_object() for page in pages]),
+    )
 
 
 class _FitPage:
@@ -73,12 +55,12 @@ class _FitPage:
 
     def __init__(self, module: FittedModule, path: str) -> None:
         self.module = module
-        self.dump = " ".join(filter(None, (shell_word(path or "PATH"), module.module_option)))
+        option = module.dump.module_option
+        self.dump = " ".join(filter(None, (shell_word(path or "PATH"), option)))
 
     def section(self) -> Section:
-        """Return the section for people."""
         return Section(
-            title=self.module.name,
+            title=self.module.dump.title,
             facts=tuple(self._facts()),
             tables=tuple(self._tables()),
             notes=tuple(self._notes()),
@@ -92,10 +74,7 @@ class _FitPage:
         plan = module.plans[0] if module.plans else None
         if plan is not None and (plan.changes or plan.place != base.place):
             yield "best plan", self._plan_text(plan)
-            command = self._command(plan)
-            if len(command) > _MOST_COMMAND:
-                command = f"what-if with {plural(len(plan.options), 'option')}: command in -f json"
-            yield "shown by", command
+            yield "shown by", self._command(plan)
         elif plan is not None:
             yield "next", f"hlo-lens memory {self.dump}"
         elif module.attempts:
@@ -107,11 +86,11 @@ class _FitPage:
                 yield "by hand", f"{one.code} {saves}; {place}{one.fix}"
         if module.is_compiled:
             equal = {True: "reproduced, every figure equal", False: "not reproduced exactly"}
-            reproduced = "" if module.reproduced is None else equal[module.reproduced]
             count = sum(one.total_bytes is not None for one in module.attempts)
             versions = (f"{name} {version}" for name, version in module.versions.items())
-            parts = (reproduced, f"{plural(count, 'program')} compiled", *versions)
-            yield "basis", ", ".join(filter(None, parts))
+            parts = (f"{plural(count, 'program')} compiled", *versions)
+            known = [equal[module.reproduced]] if module.reproduced is not None else []
+            yield "basis", ", ".join((*known, *parts))
 
     def _fits_text(self) -> str:
         module, base = self.module, self.module.base
@@ -136,7 +115,7 @@ class _FitPage:
     def _plan_text(self, plan: Attempt) -> str:
         words = []
         if plan.total_bytes is not None:
-            free = self._free(plan)
+            free = _minus(self.module.limit_bytes, plan.total_bytes)
             room = "" if free is None else f" ({format_bytes(free)} free)"
             words.append(f"{format_bytes(plan.total_bytes)}{room}")
         if plan.wire_bytes is not None:
@@ -146,7 +125,6 @@ class _FitPage:
         return f"{plan.title}: {', '.join(words)}"
 
     def _obstacles(self) -> Iterator[tuple[str, str]]:
-        """Yield the attempt that needs least, and the parts of its memory."""
         best = self.module.closest[0]
         if best.total_bytes is None:
             return
@@ -171,62 +149,41 @@ class _FitPage:
             ("plans", "Plans that fit, cheapest first", plans),
             ("attempts", "Also compiled" if plans else title, others),
         ):
-            places = [one.place for one in attempts]
-            lead = ["target"] if any(one.target for one in places) else []
-            lead += ["mesh"] if any(one.mesh for one in places) else []
-            rows = [self._row(one) for one in attempts]
-            shown = [*lead, *_SHOWN]
+            rows, lead = [self._row(one) for one in attempts], ("target", "mesh")
+            filled = [key for k, key in enumerate(lead) if any(row[k] for row in rows)]
             if rows:
                 yield table_of(
-                    name, title_, _ATTEMPT_COLUMNS, rows, shown=shown, if_filled=("why_not",)
+                    name,
+                    title_,
+                    _ATTEMPT_COLUMNS,
+                    rows,
+                    shown=(*filled, *_SHOWN),
+                    if_filled=("why_not",),
                 )
 
     def _row(self, one: Attempt) -> Row:
-        base, figures = self.module.base, one.figures or Figures()
+        base = self.module.base
         return (
             one.place.target or None,
             one.place.mesh or None,
             one.description,
             one.total_bytes,
             _minus(one.total_bytes, base.total_bytes),
-            self._free(one),
-            figures.temp_bytes,
             one.wire_bytes,
             _minus(one.wire_bytes, base.wire_bytes),
-            sent_text(figures) or None,
             None if one.fits is None else "yes" if one.fits else "no",
             one.why_not or None,
         )
 
-    def _free(self, one: Attempt) -> int | None:
-        return _minus(self.module.limit_bytes, one.total_bytes)
-
     def _notes(self) -> Iterator[str]:
         module = self.module
         yield from (f"not tried: {one}" for one in module.skipped)
-        if module.optimizer_state and not module.base.fits:
-            count = plural(len(module.optimizer_state), "argument")
-            yield (
-                f"not tried: element types, which change the numerics: {count} of optimizer state "
-                f"have {format_bytes(module.optimizer_bytes)} in f32; "
-                f"--allow-dtype '{module.optimizer_pattern}=bf16' tries them"
-            )
-        best, limit = next(iter(module.closest), module.base), module.limit_bytes
-        temporaries = None if best.figures is None else best.figures.temp_bytes
-        if module.closest and limit is not None and (temporaries or 0) > limit:
-            yield (
-                "temporaries alone are more than the limit, so that no change of arguments makes "
-                "it fit: save less for the gradients (jax.checkpoint), or take a smaller batch"
-            )
-        if any(one.total_bytes is not None and one.figures is None for one in module.attempts):
-            yield "where XLA refused a program, its size is that of XLA's message, rounded up"
         yield from module.notes
 
     def json_object(self) -> dict[str, object]:
-        """Return the JSON object."""
         module = self.module
         return {
-            "name": module.name,
+            "name": module.dump.title,
             "fits": module.fits,
             "fits_now": module.base.fits,
             "limit_bytes": module.limit_bytes,
@@ -242,8 +199,6 @@ class _FitPage:
                 {"code": o.code, "fix": o.fix, "source": o.source, "saves_bytes": o.saves.bytes}
                 for o in module.by_hand
             ],
-            "optimizer_state": list(module.optimizer_state),
-            "optimizer_bytes": module.optimizer_bytes,
             "versions": dict(module.versions),
             "notes": list(module.notes),
         }
@@ -260,7 +215,7 @@ class _FitPage:
             "basis": RECOMPILED if self.module.is_compiled else FROM_DUMP,
             "total_bytes": one.total_bytes,
             "delta_bytes": _minus(one.total_bytes, self.module.base.total_bytes),
-            "free_bytes": self._free(one),
+            "free_bytes": _minus(self.module.limit_bytes, one.total_bytes),
             "wire_delta_bytes": _minus(one.wire_bytes, self.module.base.wire_bytes),
             "wire_by_axis": None if one.figures is None else dict(one.figures.wire_by_axis),
             "why_not": one.why_not or None,
@@ -274,14 +229,14 @@ def _minus(one: int | None, other: int | None) -> int | None:
 
 
 def _parts_text(figures: Figures) -> str:
-    """Return the parts of what must fit, largest first, and the line of the peak."""
-    parts = {
-        "temporaries": figures.temp_bytes,
-        "arguments": figures.argument_bytes,
-        "results": _minus(figures.output_bytes, figures.alias_bytes),
-    }
-    sized = sorted(((-size, name) for name, size in parts.items() if size), key=lambda one: one[0])
-    text = ", ".join(f"{name} {format_bytes(-size)}" for size, name in sized)
+    results = _minus(figures.output_bytes, figures.alias_bytes)
+    parts = (
+        (figures.temp_bytes or 0, "temporaries"),
+        (figures.argument_bytes or 0, "arguments"),
+        (results or 0, "results"),
+    )
+    sized = sorted((part for part in parts if part[0]), key=lambda one: -one[0])
+    text = ", ".join(f"{name} {format_bytes(size)}" for size, name in sized)
     return text if figures.peak_source is None else f"{text}; the peak is at {figures.peak_source}"
 
 
@@ -304,17 +259,12 @@ _FLAG_COLUMNS = (
 
 
 def bisect_report(search: Bisection, diff: Report | None) -> Report:
-    """Return the report on a search.
-
-    Args:
-        search: The search.
-        diff: Report on the changes from the last good step to the first bad one; None without.
-    """
+    """Return the report on a search, and on the changes from its last good step to the bad one."""
     answer = "no answer"
-    if search.first_bad is not None and search.subject == "flags":
-        answer = f"{plural(len(search.flags), 'flag')} of those that differ"
-    elif search.first_bad is not None:
+    if search.first_bad is not None:
         answer = f"first bad {search.first_bad.name}"
+        if search.subject == "flags":
+            answer = f"{plural(len(search.flags), 'flag')} of those that differ"
     steps = [_step_row(step) for step in search.steps]
     tables = [table_of("steps", "Steps, in the order of their compiles", _STEP_COLUMNS, steps)]
     if search.flags or search.unknown:
@@ -327,7 +277,6 @@ def bisect_report(search: Bisection, diff: Report | None) -> Report:
         title=f"hlo-lens bisect: {answer}",
         facts=tuple(_search_facts(search)),
         tables=tuple(tables),
-        notes=search.notes,
     )
     return Report(
         kind="bisect",
@@ -390,7 +339,6 @@ def _search_object(search: Bisection, diff: Report | None) -> dict[str, object]:
             for step in search.steps
         ],
         problem=search.problem or None,
-        notes=list(search.notes),
         dumps={
             "last_good": None if good is None else good.dump,
             "first_bad": None if bad is None else bad.dump,

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 from hlo_lens.questions.findings.proofs import keep_answer, kept_answer
 from hlo_lens.questions.sharding.savings import (
@@ -23,11 +23,9 @@ from hlo_lens.questions.sharding.savings import (
     donations,
     memory_pairs,
     replicated_bytes,
-    ways_to_divide,
 )
 from hlo_lens.questions.what_if.arguments import (
     argument_root,
-    common_pattern,
     covering_patterns,
     is_optimizer_state,
     result_name,
@@ -77,15 +75,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """A program compiled with some changes.
+    """A program compiled with some changes of arguments and results.
 
     Attributes:
-        place: Hardware and mesh.
-        changes: Changes of arguments and results.
-        figures: Its figures; None if XLA refused it.
         total_bytes: Bytes that must fit: of the figures, else of XLA's message, rounded up; None if
             neither is known.
-        fits: Whether they fit; None if not known.
         why_not: Why there are no figures; empty if there are.
         applied: The single changes, with whether they apply.
         dump: Folder of the new dump; None without one.
@@ -102,7 +96,6 @@ class Attempt:
 
     @property
     def wire_bytes(self) -> int | None:
-        """Bytes that leave each device in one run; None if not known."""
         return None if self.figures is None else self.figures.wire_bytes_per_device
 
     @property
@@ -134,11 +127,13 @@ def chosen_plans(attempts: Iterable[Attempt], most: int = MOST_PLANS) -> tuple[A
     kept = [
         one
         for one in fitting
-        if not any(_beats(other, one) for other in fitting)
-        and not any(
-            other.place == one.place
-            and set(other.changes) < set(one.changes)
-            and _cost(other)[2] <= _cost(one)[2]
+        if not any(
+            _beats(other, one)
+            or (
+                other.place == one.place
+                and set(other.changes) < set(one.changes)
+                and _cost(other)[2] <= _cost(one)[2]
+            )
             for other in fitting
         )
     ]
@@ -146,8 +141,8 @@ def chosen_plans(attempts: Iterable[Attempt], most: int = MOST_PLANS) -> tuple[A
 
 
 def _beats(one: Attempt, other: Attempt) -> bool:
-    costs = list(zip(_cost(one), _cost(other), strict=True))
-    return all(a <= b for a, b in costs) and any(a < b for a, b in costs)
+    costs = _cost(one), _cost(other)
+    return costs[0] != costs[1] and all(a <= b for a, b in zip(*costs, strict=True))
 
 
 def _cost(one: Attempt) -> tuple[float, ...]:
@@ -172,10 +167,7 @@ class FittedModule:
     """Plans for one module.
 
     Attributes:
-        name: Name of the module.
-        module_option: Option with which commands on the dump read it alone; may be empty.
-        limit_bytes: Memory that it must fit in; None if not known.
-        limit_source: Source of that number.
+        limit_bytes: Memory that it must fit in.
         base: The program without changes: as compiled, or as the dump has it.
         is_open: Whether several targets were to be tried; `base` is on none of them.
         is_compiled: Whether `base` was compiled, and not read from the dump.
@@ -183,36 +175,27 @@ class FittedModule:
         plans: Attempts that fit, at most five; the base if that fits.
         attempts: All attempts, in the order of compiling.
         skipped: What was not tried, and why.
-        optimizer_state: Arguments in f32 that look like optimizer state; empty where their element
-            type may change, and was tried.
-        optimizer_bytes: Their bytes on each device.
-        optimizer_pattern: Pattern that matches them.
         by_hand: Findings that save memory by changes of the Python code, which nothing compiles.
         versions: Versions of the packages that compiled.
         notes: Limits of the answer.
     """
 
-    name: str
+    dump: ModuleDump
     limit_bytes: int | None
     limit_source: str
     base: Attempt
     is_compiled: bool
-    module_option: str = ""
     is_open: bool = False
     reproduced: bool | None = None
     plans: tuple[Attempt, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     skipped: tuple[str, ...] = ()
-    optimizer_state: tuple[str, ...] = ()
-    optimizer_bytes: int = 0
-    optimizer_pattern: str = ""
     by_hand: tuple[Finding, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
     def fits(self) -> bool:
-        """Whether it fits, with a plan or without."""
         return bool(self.plans)
 
     @property
@@ -240,9 +223,6 @@ _MOST_GROUPS = 8
 _SMALL = 1000
 """Values that save less than this part of what an axis could are not divided with the others."""
 
-_OTHER_DIMENSIONS = 2
-"""Groups, the largest, of which a second dimension is a candidate too."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
@@ -259,46 +239,17 @@ class Candidate:
         return self.kind == other.kind and not set(self.values).isdisjoint(other.values)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Candidates(Records[Candidate]):
-    """Changes that could lower the memory of a program, largest saving first.
+def candidates(table: ShardingTable, *, dtypes: Sequence[str] = ()) -> tuple[Candidate, ...]:
+    """Return the changes that could lower the memory of a program, largest saving first.
 
-    Attributes:
-        candidates: The changes.
-        optimizer_state: Arguments that look like optimizer state in f32, by name: another element
-            type is a candidate only if the user allows it.
-        optimizer_bytes: Their bytes on each device.
-        optimizer_pattern: Pattern that matches them; empty without any.
-    """
-
-    KIND: ClassVar[str] = "candidates"
-    candidates: tuple[Candidate, ...]
-    optimizer_state: tuple[str, ...] = ()
-    optimizer_bytes: int = 0
-    optimizer_pattern: str = ""
-
-
-def candidates(table: ShardingTable, *, dtypes: Sequence[str] = ()) -> Candidates:
-    """Return the changes that could lower the memory of a program.
-
-    Args:
-        table: Arguments and results, before optimizations or after.
-        dtypes: Element types that are allowed: ``opt/**=bf16``.
+    `dtypes` are the element types that are allowed: ``opt/**=bf16``.
 
     Raises:
         UsageError: If an element type is malformed.
     """
-    retyped = [_dtype(table, text) for text in dtypes]
-    changes = [*_donations(table), *_Divisions(table).candidates()]
-    changes += [one for one in retyped if one.saves_bytes > 0]
-    state = [value for value in table.parameters if _is_wide_state(value)]
-    names = tuple(map(_name, state))
-    return Candidates(
-        candidates=tuple(sorted(changes, key=lambda one: -one.saves_bytes)),
-        optimizer_state=names,
-        optimizer_bytes=_bytes_of(state),
-        optimizer_pattern=common_pattern(names),
-    )
+    retyped = [one for text in dtypes if (one := _dtype(table, text)).saves_bytes > 0]
+    changes = [*_donations(table), *_Divisions(table).candidates(), *retyped]
+    return tuple(sorted(changes, key=lambda one: -one.saves_bytes))
 
 
 def _name(value: ShardedValue) -> str:
@@ -307,12 +258,6 @@ def _name(value: ShardedValue) -> str:
 
 def _bytes_of(values: Iterable[ShardedValue]) -> int:
     return sum(value.device_bytes or 0 for value in values)
-
-
-def _is_wide_state(value: ShardedValue) -> bool:
-    shape = value.global_shape or value.device_shape
-    is_wide = shape is not None and shape.rank > 0 and shape.element_type in ("f32", "f64")
-    return is_wide and is_optimizer_state(_name(value))
 
 
 def _followers(table: ShardingTable) -> dict[str, ShardedValue]:
@@ -325,7 +270,6 @@ def _followers(table: ShardingTable) -> dict[str, ShardedValue]:
 
 
 def _donations(table: ShardingTable) -> Iterator[Candidate]:
-    """Yield a candidate for each argument of the function that has donatable arrays."""
     groups: dict[str, list[ShardedValue]] = defaultdict(list)
     for one in donations(table).of(DonationStatus.DONATABLE):
         groups[argument_root(_name(one.value))].append(one.value)
@@ -333,8 +277,7 @@ def _donations(table: ShardingTable) -> Iterator[Candidate]:
     titled: dict[str, tuple[str, ...]] = {
         f"donate {root}": (root,) for root in roots[:_MOST_GROUPS]
     }
-    rest = tuple(roots[_MOST_GROUPS:])
-    if rest:
+    if rest := tuple(roots[_MOST_GROUPS:]):
         titled[f"donate {plural(len(rest), 'other argument')}"] = rest
     for title, requests in titled.items():
         values = [value for root in requests for value in groups[root]]
@@ -348,7 +291,6 @@ def _donations(table: ShardingTable) -> Iterator[Candidate]:
 
 
 def _dtype(table: ShardingTable, text: str) -> Candidate:
-    """Return the candidate for an element type that is allowed."""
     pattern, _, name = text.rpartition("=")
     if not pattern:
         raise UsageError(f"not an element type of arguments: {text!r}; write it like 'opt/**=bf16'")
@@ -356,8 +298,7 @@ def _dtype(table: ShardingTable, text: str) -> Candidate:
     chosen = [value for value in table.parameters if matches(pattern, str(value.value.name))]
     saved = 0
     for value in chosen:
-        shape = value.device_shape or value.global_shape
-        if shape is not None:
+        if (shape := value.device_shape or value.global_shape) is not None:
             new = replace(shape, element_type=xla_name(name.strip()) or name.strip()).size_bytes
             part = (shape.size_bytes or 0) - (new or 0)
             saved += part * (2 if _name(value) in followers else 1)
@@ -373,46 +314,12 @@ def _dtype(table: ShardingTable, text: str) -> Candidate:
 # ---- shardings ---------------------------------------------------------------------------------
 
 
-class _Division(NamedTuple):
-    """A value divided over further axes: each with the dimension that it divides."""
-
-    value: ShardedValue
-    axes: tuple[tuple[str, int], ...]
-    saved_bytes: int
-
-    @property
-    def name(self) -> str:
-        return _name(self.value)
-
-    @property
-    def spec_text(self) -> str:
-        """The spec of the divided value."""
-        shape, spec = self.value.global_shape, self.value.spec or ()
-        axes = [axes_of_entry(entry) for entry in spec]
-        axes += [()] * ((0 if shape is None else shape.rank) - len(axes))
-        for axis, dimension in self.axes:
-            axes[dimension] = (*axes[dimension], axis)
-        return written_spec(spec_of_axes(axes))
-
-
-def _divided(saving: Saving, dimension: int | None = None) -> _Division:
-    """Return the division of a saving, in another dimension if one is given."""
-    place = saving.dimension if dimension is None else dimension
-    return _Division(saving.value, ((saving.axis, place),), saving.saved_bytes)
-
-
-def _over_all(savings: Sequence[Saving]) -> _Division:
-    """Return a value divided over all its free axes, each where it saves most of what is left."""
-    value = savings[0].value
-    part = value.device_shape
-    axes: list[tuple[str, int]] = []
-    for one in sorted(savings, key=lambda one: -one.axis_size):
-        ways = [] if part is None else ways_to_divide(part, one.axis_size)
-        if ways:
-            axes.append((one.axis, ways[0].dimension))
-            part = ways[0].part
-    sizes = [0 if s is None else s.padded_size_bytes or 0 for s in (value.device_shape, part)]
-    return _Division(value, tuple(axes), sizes[0] - sizes[1])
+def _divided_spec(one: Saving) -> str:
+    shape = one.value.global_shape
+    axes = [axes_of_entry(entry) for entry in one.value.spec or ()]
+    axes += [()] * ((0 if shape is None else shape.rank) - len(axes))
+    axes[one.dimension] = (*axes[one.dimension], one.axis)
+    return written_spec(spec_of_axes(axes))
 
 
 class _Divisions:
@@ -424,69 +331,51 @@ class _Divisions:
         self.savings = [one for one in replicated_bytes(table).savings if one.saved_bytes > 0]
 
     def candidates(self) -> Iterator[Candidate]:
-        """Yield candidates that divide groups alike, then all over an axis."""
-        yield from self._alike()
-        by_axis: dict[str, list[_Division]] = defaultdict(list)
+        groups: dict[object, list[Saving]] = defaultdict(list)
+        by_axis: dict[str, list[Saving]] = defaultdict(list)
         for one in self.savings:
-            by_axis[one.axis].append(_divided(one))
-        for axis, divisions in by_axis.items():
-            total = sum(one.saved_bytes for one in divisions)
-            large = [one for one in divisions if one.saved_bytes * _SMALL >= total]
-            which = "all" if len(large) == len(divisions) else "large"
+            by_axis[one.axis].append(one)
+            if (shape := one.value.global_shape) is not None:
+                alike = (shape.dimensions, shape.element_type, one.value.spec_text, one.axis)
+                groups[alike].append(one)
+        sized = sorted(groups.values(), key=lambda group: -sum(one.saved_bytes for one in group))
+        yield from map(self._candidate, sized[:_MOST_GROUPS])
+        for axis, savings in by_axis.items():
+            total = sum(one.saved_bytes for one in savings)
+            large = [one for one in savings if one.saved_bytes * _SMALL >= total]
+            which = "all" if len(large) == len(savings) else "large"
             if len(large) > 1:
                 yield self._candidate(large, f"{which} replicated values over {axis}")
-            state = [one for one in large if is_optimizer_state(one.name)]
+            state = [one for one in large if is_optimizer_state(_name(one.value))]
             if 1 < len(state) < len(large):
                 yield self._candidate(state, f"optimizer state over {axis}")
 
-    def _alike(self) -> Iterator[Candidate]:
-        """Yield candidates for values of equal shape, type and sharding."""
-        groups: dict[object, dict[str, list[Saving]]] = defaultdict(lambda: defaultdict(list))
-        for one in self.savings:
-            shape = one.value.global_shape
-            if shape is not None:
-                alike = (shape.dimensions, shape.element_type, one.value.spec_text)
-                groups[alike][one.axis].append(one)
-        sized = [(kind, group) for kind, axes in groups.items() for group in axes.values()]
-        sized.sort(key=lambda item: -sum(one.saved_bytes for one in item[1]))
-        for place, (kind, group) in enumerate(sized[:_MOST_GROUPS]):
-            yield self._candidate([_divided(one) for one in group])
-            others = [one for one in group[0].dimensions if one != group[0].dimension]
-            if others and place < _OTHER_DIMENSIONS:
-                yield self._candidate([_divided(one, others[0]) for one in group])
-            by_name: dict[str, list[Saving]] = defaultdict(list)
-            for savings in groups.pop(kind, {}).values():
-                for one in savings:
-                    by_name[_name(one.value)].append(one)
-            if any(len(savings) > 1 for savings in by_name.values()):
-                yield self._candidate([_over_all(savings) for savings in by_name.values()])
-
-    def _candidate(self, divisions: Sequence[_Division], title: str = "") -> Candidate:
-        """Return the candidate that divides some values, and the results that they become."""
-        first, specs, saved = divisions[0], dict[str, str](), 0
-        for one in divisions:
-            names, follower = [one.name], self.followers.get(one.name)
+    def _candidate(self, savings: Sequence[Saving], title: str = "") -> Candidate:
+        own = [_name(one.value) for one in savings]
+        specs, saved = dict[str, str](), 0
+        for name, one in zip(own, savings, strict=True):
+            names, follower = [name], self.followers.get(name)
             if follower is not None and follower.sharding is not None:
                 names.append(_name(follower))
-            specs |= dict.fromkeys(names, one.spec_text)
+            specs |= dict.fromkeys(names, _divided_spec(one))
             saved += one.saved_bytes * len(names)
         if not title:
-            covering = covering_patterns([one.name for one in divisions], self.names)
-            alike = f"{first.name} and {len(divisions) - 1} alike"
-            axes = " and ".join(f"{axis} in dimension {place}" for axis, place in first.axes)
-            title = f"{covering[0] if len(covering) == 1 else alike} over {axes}"
+            covering = covering_patterns(own, self.names)
+            what = covering[0] if len(covering) == 1 else f"{own[0]} and {len(own) - 1} alike"
+            title = f"{what} over {savings[0].axis} in dimension {savings[0].dimension}"
         by_spec: dict[str, list[str]] = defaultdict(list)
         for name, text in specs.items():
             by_spec[text].append(name)
+        requests = (
+            f"{pattern}={text}"
+            for text, names in by_spec.items()
+            for pattern in covering_patterns(names, self.names)
+        )
         return Candidate(
             kind="shard",
             change=f"shard {title}",
             values=tuple(specs),
-            requests=tuple(
-                f"{pattern}={text}"
-                for text, names in by_spec.items()
-                for pattern in covering_patterns(names, self.names)
-            ),
+            requests=tuple(requests),
             saves_bytes=saved,
         )
 
@@ -561,13 +450,9 @@ Item = TypeVar("Item")
 
 
 def first_bad(count: int, outcome_of: Callable[[int], str]) -> tuple[int, int]:
-    """Return the positions of the last good and the first bad step.
+    """Return the positions of the last good and the first bad step, skipped ones between them.
 
-    Steps between them are those that were skipped.
-
-    Args:
-        count: Number of steps; the first is known to be good, the last to be bad.
-        outcome_of: Returns ``good``, ``bad`` or ``skipped`` of a step.
+    Of the `count` steps the first is known to be good, the last to be bad.
     """
     good, bad = 0, count - 1
     skipped: set[int] = set()
@@ -587,11 +472,7 @@ def first_bad(count: int, outcome_of: Callable[[int], str]) -> tuple[int, int]:
 def smallest_bad(
     items: Sequence[Item], is_bad: Callable[[Sequence[Item]], bool]
 ) -> tuple[Item, ...]:
-    """Return a bad set of items of which none can be left out.
-
-    Args:
-        items: All items, which together are bad; none of them is not.
-        is_bad: Whether a set of items is known to be bad.
+    """Return a bad set of items of which none can be left out; all together are bad.
 
     Source: Zeller, Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002.
     """
@@ -637,13 +518,10 @@ class Bisection(Records[Step]):
     Attributes:
         subject: ``version`` or ``flags``.
         rules: Rules that make a step bad.
-        last_good: The last good step; None if there is none.
-        first_bad: The first bad one; None if there is none.
         candidates: Steps between both that were skipped, any of which may be the first bad one.
         flags: Flags of the smallest bad set: name to both values, None for the default.
         unknown: Flags that differ and cannot be set, with the reason.
         problem: Why there is no answer; empty if there is one.
-        notes: Limits of the answer.
     """
 
     KIND: ClassVar[str] = "bisect"
@@ -656,4 +534,3 @@ class Bisection(Records[Step]):
     flags: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
-    notes: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.flops import flops
-from hlo_lens.program.instructions import opcodes
+from hlo_lens.program.instructions import largest_instructions, opcodes
 from hlo_lens.program.runs import call_counts
 from hlo_lens.program.summary import (
     backend_of_dump,
@@ -28,24 +28,24 @@ from hlo_lens.questions.collectives.page import collectives_text
 from hlo_lens.questions.dumps.groups import STEP
 from hlo_lens.questions.findings.finding import Severity, savings_text
 from hlo_lens.questions.findings.findings import module_findings
+from hlo_lens.questions.findings.page import NONE, counts_text, finding_facts
 from hlo_lens.questions.memory.page import memory_warnings, missing_texts, verdict_text
 from hlo_lens.questions.memory.peak import instructions_by_name
 from hlo_lens.questions.memory.results import memory_results, peak_by
-from hlo_lens.questions.memory.roles import (
-    memory_roles,
-)
+from hlo_lens.questions.memory.roles import memory_roles
 from hlo_lens.questions.memory.statement import memory_amount
 from hlo_lens.questions.report.module_page import (
     command_on,
     coverage_text,
     fit_answer,
-    largest_table,
+    full_notes,
+    full_tables,
     memory_lines,
     work_line,
 )
-from hlo_lens.questions.sharding.page import mesh_text
+from hlo_lens.questions.sharding.page import donation_text, mesh_text, replicated_text
 from hlo_lens.questions.sharding.savings import sharding_results
-from hlo_lens.render.result import Column, Unit
+from hlo_lens.render.result import Column, Row, Unit
 from hlo_lens.render.table import Section, Table
 from hlo_lens.text.dump_kinds import AFTER
 from hlo_lens.text.names import shell_word
@@ -57,9 +57,8 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.dumps.groups import Lead
     from hlo_lens.questions.findings.finding import Finding
-    from hlo_lens.questions.memory.peak import LiveValue, MemoryGroup, PeakMemory
+    from hlo_lens.questions.memory.peak import LiveValue, PeakMemory
     from hlo_lens.questions.memory.results import MemoryResults
-    from hlo_lens.render.result import Row
 
 MOST_LINES = 30
 """Lines of the page at 100 columns."""
@@ -76,22 +75,35 @@ _LEAST_SHOWN = 0.01
 
 
 def first_page(dump: ModuleDump, lead: Lead) -> Section:
-    """Return the first page of a module with HLO text.
-
-    Args:
-        dump: The module.
-        lead: Its place among the modules of the dump.
-    """
-    parts = (
-        _findings_part(dump),
-        _memory_part(dump),
-        Section(title="", facts=tuple(_activity_facts(dump, lead))),
-    )
+    """Return the first page of a module with HLO text."""
+    activity = Section(title="", facts=tuple(_activity_facts(dump, lead)))
     return Section(
         title=summary(dump).name or dump.name,
         facts=tuple(("", text) for text in _head_lines(dump, lead)),
-        parts=parts,
+        parts=(_findings_part(dump), _memory_part(dump), activity),
         most_lines=MOST_LINES,
+    )
+
+
+def full_page(dump: ModuleDump, lead: Lead) -> Section:
+    """Return all facts and tables of a module with HLO text, and the others of its dump."""
+    found, coverage = module_findings(dump), summary(dump).coverage
+    count = counts_text(found, is_whole=not coverage.problem)
+    facts = [("", text) for text in _head_lines(dump, lead)]
+    facts.append(("findings", count if count == NONE else f"{count}: {command_on('lint', dump)}"))
+    facts += [*finding_facts(found.counted), *memory_lines(dump), *_run_facts(dump)]
+    if (shardings := sharding_results(dump)) is not None and summary(dump).computations:
+        facts.append(("donation", donation_text(shardings)))
+        if shardings.table.num_devices > 1:
+            facts.append(("replicated", replicated_text(shardings)))
+    size = plural(summary(dump).instructions, "instruction")
+    size += f" in {plural(summary(dump).computations, 'computation')}"
+    facts.append(("coverage", f"{coverage_text(summary(dump))}; {size}"))
+    return Section(
+        title=summary(dump).name or dump.name,
+        facts=tuple(facts),
+        tables=tuple(full_tables(dump, lead)),
+        notes=tuple(full_notes(dump)),
     )
 
 
@@ -116,7 +128,6 @@ def summary_section(dump: ModuleDump) -> Section:
 
 
 def _head_lines(dump: ModuleDump, lead: Lead) -> Iterator[str]:
-    """Yield what is not whole, the devices, and whether the program fits."""
     yield from (text for _, text in cut_facts(dump))
     role = "" if lead.group is None or lead.group.mark == STEP else f"{lead.role}; "
     yield f"{role}{devices_line(dump)}"
@@ -154,7 +165,6 @@ def devices_line(dump: ModuleDump) -> str:
 
 
 def _findings_part(dump: ModuleDump) -> Section:
-    """Return the findings that come first, each with its line, saving and change."""
     found = module_findings(dump)
     counted = found.counted
     codes = Counter(one.code for one in counted if one.severity is not Severity.INFO)
@@ -210,14 +220,14 @@ _LINE_COLUMNS = (
 
 
 def _memory_part(dump: ModuleDump) -> Section:
-    """Return what must fit, by role and by line; the largest instructions if it is not known."""
     memory = memory_results(dump)
     if memory is None:
-        return Section(
-            title="Memory",
-            facts=tuple(("", text) for _, text in memory_lines(dump)),
-            tables=tuple(_instruction_tables(dump)),
-        )
+        rows = islice(largest_instructions(dump).objects(), _MOST_ROWS)
+        shown = [(row["result_bytes"], row["name"], row["shape"]) for row in rows]
+        title = "largest instructions"
+        table = _people_table("largest", _LINE_COLUMNS, shown, title=title)
+        facts = tuple(("", text) for _, text in memory_lines(dump))
+        return Section(title="Memory", facts=facts, tables=(table,) if shown else ())
     statement = memory.statement
     limit = "" if statement.limit_bytes is None else f" of {format_bytes(statement.limit_bytes)}"
     amount = memory_amount(statement, "total", statement.total_bytes).text(format_bytes)
@@ -232,16 +242,6 @@ def _memory_part(dump: ModuleDump) -> Section:
         tables=tuple(tables),
         notes=(*memory_warnings(memory), *(missing_texts(memory) if peak is None else ())),
     )
-
-
-def _instruction_tables(dump: ModuleDump) -> Iterator[Table]:
-    table = largest_table(dump)
-    if table.row_count:
-        rows = (row for row in table.read_rows())
-        names = [column.name for column in table.columns]
-        size, name, shape = (names.index(one) for one in ("result_bytes", "name", "shape"))
-        shown = [(row[size], row[name], row[shape]) for row in islice(rows, _MOST_ROWS)]
-        yield _people_table("largest", _LINE_COLUMNS, shown, title="largest instructions")
 
 
 def _people_table(
@@ -267,16 +267,15 @@ def _people_table(
 
 
 def _fullest_text(dump: ModuleDump, peak: PeakMemory) -> str:
-    """Return the line at which most memory is held, and how often the loop around it runs."""
-    place = short_place(peak.instruction_origin.source)
-    if not place or peak.instruction is None:
+    place, name = short_place(peak.instruction_origin.source), peak.instruction
+    if not place or name is None:
         return ""
-    instruction = instructions_by_name(hlo_text(dump), {peak.instruction}).get(peak.instruction)
+    instruction, loop = instructions_by_name(hlo_text(dump), {name}).get(name), ""
     runs = None if instruction is None else call_counts(dump).of(instruction.computation.name)
-    if runs is None or not runs.loop_path:
-        return f"; fullest at {place}"
-    times = "?" if runs.times is None else f"{'<=' * runs.is_at_most}{runs.times:,}"
-    return f"; fullest at {place}, in a loop (x{times})"
+    if runs is not None and runs.loop_path:
+        times = "?" if runs.times is None else f"{'<=' * runs.is_at_most}{runs.times:,}"
+        loop = f", in a loop (x{times})"
+    return f"; fullest at {place}{loop}"
 
 
 def _role_rows(dump: ModuleDump, memory: MemoryResults) -> Iterator[tuple[int, str, str]]:
@@ -287,23 +286,22 @@ def _role_rows(dump: ModuleDump, memory: MemoryResults) -> Iterator[tuple[int, s
     statement, peak, roles = memory.statement, memory.peak, memory_roles(dump)
     if peak is None or roles is None:
         results = statement.output_bytes - statement.alias_bytes
-        known = [(statement.argument_bytes, "arguments", ""), (results, "results", "")]
-        known.append((statement.temp_bytes, "temporaries", ""))
-        yield from sorted((row for row in known if row[0]), reverse=True)
+        sizes = (statement.argument_bytes, results, statement.temp_bytes)
+        known = zip(sizes, ("arguments", "results", "temporaries"), strict=True)
+        yield from sorted(((size, role, "") for size, role in known if size), reverse=True)
         return
     members: dict[str, list[LiveValue]] = defaultdict(list)
     for value in peak.live:
         members[roles.of_live(value)].append(value)
-    sizes = {role: sum(one.owned_bytes for one in values) for role, values in members.items()}
-    rest = statement.total_bytes - (statement.generated_code_bytes or 0) - sum(sizes.values())
-    rows = [(size, role, _largest_text(peak, members[role])) for role, size in sizes.items()]
-    rows.append((rest, "gaps between values", ""))
-    rows.append((statement.generated_code_bytes or 0, "generated code", ""))
-    rows.sort(key=lambda row: -row[0])
-    large = [row for row in rows if row[0] >= _LEAST_SHOWN * statement.total_bytes]
+    held = {role: sum(one.owned_bytes for one in values) for role, values in members.items()}
+    rest = statement.total_bytes - (statement.generated_code_bytes or 0) - sum(held.values())
+    by_role = [(size, role, _largest_text(peak, members[role])) for role, size in held.items()]
+    by_role.append((rest, "gaps between values", ""))
+    by_role.append((statement.generated_code_bytes or 0, "generated code", ""))
+    by_role.sort(key=lambda row: -row[0])
+    large = [row for row in by_role if row[0] >= _LEAST_SHOWN * statement.total_bytes]
     yield from large
-    small = [row for row in rows[len(large) :] if row[0]]
-    if small:
+    if small := [row for row in by_role[len(large) :] if row[0]]:
         yield sum(row[0] for row in small), "all else", ", ".join(row[1] for row in small)
 
 
@@ -320,17 +318,13 @@ def _largest_text(peak: PeakMemory, values: Sequence[LiveValue]) -> str:
         return listed([f"{name} {format_bytes(size)}" for name, size in groups], _MOST_NAMES)
     largest = max(values, key=lambda value: value.owned_bytes)
     place = short_place(peak.origin_of(largest).source)
-    text = f"{_plain_shape(largest.shape)}{f' at {place}' if place else ''}"
+    text = f"{_LAYOUT.sub('', largest.shape)}{f' at {place}' if place else ''}"
     count = len([value for value in values if value.owned_bytes])
     return f"{text}, the largest of {count}" if count > 1 else text
 
 
 _KEY = re.compile(r"\[[^\]]*\]|\.\w+")
 _LAYOUT = re.compile(r"\{[^{}]*\}")
-
-
-def _plain_shape(shape: str) -> str:
-    return _LAYOUT.sub("", shape)
 
 
 def _grouped(names: Counter[str]) -> Counter[str]:
@@ -352,27 +346,24 @@ def _grouped(names: Counter[str]) -> Counter[str]:
 
 def _line_tables(dump: ModuleDump, peak: PeakMemory) -> Iterator[Table]:
     """Yield the bytes by source line; by operation where the text has no lines for most of them."""
-    for by in ("source", "op"):
+    for by, word in (("source", "line"), ("op", "operation")):
         groups = peak_by(dump, by)
         if groups is None or groups.is_unattributed:
             continue
-        least = _LEAST_SHOWN * peak.total_bytes
-        rows = [_line_row(one, by) for one in groups.records if one.size_bytes >= least]
+        least, rows = _LEAST_SHOWN * peak.total_bytes, list[Row]()
+        for one in (one for one in groups.records if one.size_bytes >= least):
+            place = short_place(one.group) if by == "source" else one.group
+            operation = "" if by == "op" else _last_operation(one.op_name or "")
+            largest = f"{_LAYOUT.sub('', one.shape)} {operation if operation != place else ''}"
+            count = f", {plural(one.values, 'value')}" if one.values > 1 else ""
+            rows.append((one.size_bytes, place, largest.rstrip() + count))
         if rows:
-            word = "line" if by == "source" else "operation"
-            command = command_on("memory", dump, f"--by {by}")
-            yield _people_table(
-                "lines", _LINE_COLUMNS, rows, title=f"  by {word}, arguments apart", command=command
+            title, command = (
+                f"  by {word}, arguments apart",
+                command_on("memory", dump, f"--by {by}"),
             )
+            yield _people_table("lines", _LINE_COLUMNS, rows, title=title, command=command)
         return
-
-
-def _line_row(group: MemoryGroup, by: str) -> tuple[int, str, str]:
-    place = short_place(group.group) if by == "source" else group.group
-    operation = "" if by == "op" else _last_operation(group.op_name or "")
-    operation = "" if operation == place else operation
-    count = f", {plural(group.values, 'value')}" if group.values > 1 else ""
-    return group.size_bytes, place, f"{_plain_shape(group.shape)} {operation}".rstrip() + count
 
 
 def _last_operation(path: str) -> str:
@@ -389,7 +380,6 @@ def _last_operation(path: str) -> str:
 
 
 def _activity_facts(dump: ModuleDump, lead: Lead) -> Iterator[tuple[str, str]]:
-    """Yield bytes sent, work, the other modules, and the command with all facts."""
     for label, text in _run_facts(dump):
         yield label, f"{text}: {command_on('collectives', dump)}" if label == "Sent" else text
     if others := _others_text(dump, lead):
@@ -398,7 +388,6 @@ def _activity_facts(dump: ModuleDump, lead: Lead) -> Iterator[tuple[str, str]]:
 
 
 def _run_facts(dump: ModuleDump) -> Iterator[tuple[str, str]]:
-    """Yield bytes sent and work of one run."""
     if hlo_text(dump).has_entry:
         if collectives(dump).collectives:
             yield "Sent", _sent_text(dump)
@@ -407,7 +396,6 @@ def _run_facts(dump: ModuleDump) -> Iterator[tuple[str, str]]:
 
 
 def _sent_text(dump: ModuleDump) -> str:
-    """Return the bytes that leave each device in one run, by axis, and of how many collectives."""
     found = collectives(dump)
     if not found.is_complete:
         return collectives_text(dump)
@@ -429,18 +417,11 @@ def _sent_text(dump: ModuleDump) -> str:
 
 
 def _others_text(dump: ModuleDump, lead: Lead) -> str:
-    """Return the number of other modules, the largest of them, and the command that lists them."""
     if lead.others is None or not lead.others.groups:
         return ""
     modules = [module for group in lead.others.groups for module in group.modules]
-    sizes = [(one.total_bytes or 0, one.name) for one in modules]
-    most, total = max(sizes)[0], sum(size for size, _ in sizes)
+    total = format_bytes(sum(module.total_bytes or 0 for module in modules))
     bad = sum(one.problem is not None for one in modules)
     problem = f", {bad} with problems" if bad else ""
-    names = [f"{name} {format_bytes(size)}" for size, name in sorted(sizes, reverse=True)[:2]]
-    own = memory_results(dump)
-    is_small = own is None or most < _LEAST_SHOWN * own.statement.total_bytes
-    largest = "" if len(modules) <= len(names) else " the largest"
-    text = f" of {format_bytes(total)} in all" if is_small else f"{largest}: {', '.join(names)}"
     count = plural(len(modules), "other module")
-    return f"{count}{text}{problem}: hlo-lens ls {shell_word(dump.path or 'PATH')}"
+    return f"{count} of {total} in all{problem}: hlo-lens ls {shell_word(dump.path or 'PATH')}"

@@ -12,17 +12,14 @@ import base64
 import functools
 import gzip
 import hashlib
-import io
 import json
 import re
-from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, TextIO
 from urllib.parse import quote
 
-from hlo_lens.questions.report.html_pages import data_of_page, page_of
-from hlo_lens.render.to_json import render_json
+from hlo_lens.questions.report.html_pages import page_of
 from hlo_lens.text.errors import printable
 from hlo_lens.text.source_files import Checkout
 from hlo_lens.text.version import __version__
@@ -89,7 +86,6 @@ def manifest() -> list[dict[str, str]]:
 
 
 def _modules(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield name and text of the modules in a folder, sorted by name."""
     for entry in sorted(folder.iterdir(), key=lambda one: one.name):
         if entry.is_dir():
             yield from _modules(entry, f"{prefix}{entry.name}/")
@@ -104,22 +100,15 @@ LARGEST_PLAIN_VIEWS = 1 << 17
 LARGEST_PLAIN_DATA = 450_000
 """Characters of all data beyond which the JSON is compressed below 1 MB too."""
 
-_MOST_COMPACTED = 4 << 20
-
 
 def render_page(report: Report, out: TextIO, options: RenderOptions) -> None:
     """Write a report as one HTML file: its views, or its sections where it has none."""
     url = options.source_url
     made = {**page_of(report.subject, report, options), "source_url": url, "source_paths": {}}
-    printed = io.StringIO()
-    render_json(replace(report, data=data_of_page(report.data)), printed, options)
-    text = printed.getvalue().rstrip("\n")
-    if len(text) <= _MOST_COMPACTED:  # indentation is taken away where that is quick
-        text = _compact(json.loads(text))
+    text = _compact(report.to_dict())
     if url is not None:
-        made["source_paths"] = _checkout_paths(
-            text + json.dumps(made), is_web=url.startswith("http")
-        )
+        is_web = url.startswith("http")
+        made["source_paths"] = _checkout_paths(text + json.dumps(made), is_web=is_web)
     data = data_element("hlo-lens-data", text)
     views = data_element("hlo-lens-views", _compact(made), LARGEST_PLAIN_VIEWS)
     if len(data) + len(views) > LARGEST_PLAIN_DATA:

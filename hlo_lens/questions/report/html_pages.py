@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import singledispatch
 from importlib import resources
-from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens.load.devices import device_assignment, topology_of
@@ -40,7 +40,7 @@ from hlo_lens.text.units import format_bytes, plural
 from hlo_lens.text.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from hlo_lens.questions.matching.program_diff import ComputationPair
     from hlo_lens.render.table import RenderOptions
@@ -50,12 +50,6 @@ MOST_MODULES = 24
 
 MOST_INSTRUCTIONS = 200_000
 """Instructions of all modules with views besides the first, which bound the size of the page."""
-
-MOST_LIVE = 4_000_000
-"""Characters of the values at a peak in the JSON object of a page; the view has all values."""
-
-_ROW = 300
-"""Characters of a value without its shape and operation path, which may be long."""
 
 _ROWS = 20
 """Rows of a table where the user asks for no number."""
@@ -87,15 +81,13 @@ def page_data(
 ) -> Mapping[str, object]:
     """Return the data of a page, as `page.js` reads it.
 
-    Args:
-        kind: Kind of the report; ``report``, ``diff`` and ``check`` have views.
-        title: Title of the page.
-        subjects: Modules in the order of the page, each with its number in the JSON object.
-        sections: Sections on all modules.
+    `subjects` are the modules in the order of the page, each with its number in the JSON object,
+    and `sections` are on all modules.
     """
-    strings = Strings()
-    modules: list[Mapping[str, object]] = []
+    strings, modules = Strings(), list[Mapping[str, object]]()
     for number, subject in subjects:
+        dump = subject.analysis
+        found = module_findings(dump).findings if dump.has_hlo else ()
         made = {v.name: v.data(subject, strings) for v in VIEWS if kind in v.kinds}
         modules.append(
             {
@@ -106,7 +98,7 @@ def page_data(
                 "command": subject.command_tail,
                 "pair": subject.pair_tail,
                 "number": number,
-                "savings": _savings(subject.analysis),
+                "savings": [savings_text(o.saves, o.share, o.share_of) for o in found],
                 "objects": subject.objects or {},
                 "views": {name: data for name, data in made.items() if data is not None},
             }
@@ -122,20 +114,11 @@ def page_data(
     }
 
 
-def _savings(dump: ModuleDump) -> list[str]:
-    """Return what each finding saves, in words of the text report."""
-    found = module_findings(dump).findings if dump.has_hlo else ()
-    return [savings_text(one.saves, one.share, one.share_of) for one in found]
-
-
 @singledispatch
 def page_of(subject: object, report: Report, options: RenderOptions) -> Mapping[str, object]:
     """Return the data of the page of a report: its views, or its sections where it has none.
 
-    Args:
-        subject: What the report is about, `Report.subject`.
-        report: The report.
-        options: Options of the renderer.
+    `subject` is what the report is about, `Report.subject`.
     """
     del subject
     rows = _ROWS if options.rows is None else options.rows
@@ -148,7 +131,6 @@ def page_of(subject: object, report: Report, options: RenderOptions) -> Mapping[
 def _report_page(
     subject: ReportedModules, report: Report, options: RenderOptions
 ) -> Mapping[str, object]:
-    """Return the data of the page of some modules, the one to lead with first."""
     del report, options
     known = subject.modules
     shown = [k for k, one in enumerate(known) if one.log is None]
@@ -165,7 +147,6 @@ def _report_page(
 def _ls_page(
     subject: ListedModules, report: Report, options: RenderOptions
 ) -> Mapping[str, object]:
-    """Return the data of the page of a listing: its rows open the views of the first modules."""
     del options
     room, shown = MOST_INSTRUCTIONS, list[int]()
     for place, (_, instructions) in enumerate(subject.rows):
@@ -207,33 +188,12 @@ def _merge_rows(section: dict[str, Any], opens: Sequence[str | None]) -> None:
     ]
 
 
-def data_of_page(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the JSON object of a report as its page has it: of long peaks the largest values."""
-    if data["kind"] != "report":
-        return data
-    return {**data, "modules": [_shortened(module) for module in data["modules"]]}
-
-
-def _shortened(module: Mapping[str, Any]) -> Mapping[str, Any]:
-    memory = module.get("memory") or {}
-    peak = memory.get("peak") or {"live": ()}
-    ends = accumulate(_ROW + len(f"{one['shape']}{one['op_name']}") for one in peak["live"])
-    count = sum(1 for _ in takewhile(MOST_LIVE.__ge__, ends))
-    left_out = len(peak["live"]) - count
-    if not left_out:
-        return module
-    peak = {**peak, "live": list(peak["live"][:count]), "live_left_out": left_out}
-    return {**module, "memory": {**memory, "peak": peak}}
-
-
 def _module_subjects(
     known: Sequence[ModuleDump], shown: Sequence[int]
 ) -> tuple[list[tuple[int, Subject]], list[Mapping[str, object]]]:
     """Return the modules with views, the one to lead with first, and the sections on the others.
 
-    Args:
-        known: All modules.
-        shown: Places of those that are modules, not logs.
+    `shown` are the places of those that are modules, not logs.
     """
     order = module_order([known[k] for k in shown])
     places, lead = [shown[k] for k in order.places], order.lead
@@ -246,28 +206,22 @@ def _module_subjects(
                 break
         chosen.append(k)
     titles = dict(zip(chosen, _unique_titles([known[k] for k in chosen]), strict=True))
-    subjects = []
-    for k in chosen:
-        role = lead.role if k == places[0] else ""
-        subjects.append((k, _subject(known[k], titles[k], role)))
+    roles = {places[0]: lead.role}
+    subjects = [(k, _subject(known[k], titles[k], roles.get(k, ""))) for k in chosen]
     notes: tuple[str, ...] = ()
     if without := places[len(chosen) :]:
         count = plural(len(without), "module")
         command = command_on("report", known[without[0]], "-f html -o page.html")
         notes = (f"{count} without views in this file; a page of the first: {command}",)
     opened = [titles.get(shown[k]) for k in order.others]
-    others: list[Mapping[str, object]] = [
-        {
-            **section_object(replace(one, title="Other modules", notes=notes), _MODULE_ROWS),
-            "opens": opened[:_MODULE_ROWS],
-        }
-        for one in others_sections(known[places[0]], lead)
-    ]
+    others: list[Mapping[str, object]] = []
+    for one in others_sections(known[places[0]], lead):
+        made = section_object(replace(one, title="Other modules", notes=notes), _MODULE_ROWS)
+        others.append({**made, "opens": opened[:_MODULE_ROWS]})
     return subjects, others
 
 
 def _subject(dump: ModuleDump, title: str, role: str = "") -> Subject:
-    """Return a module as the page shows it."""
     target, devices = own_target(dump), device_assignment(dump)
     verdict, fits = _verdict(dump)
     return Subject(
@@ -283,13 +237,11 @@ def _subject(dump: ModuleDump, title: str, role: str = "") -> Subject:
 
 
 def _with_report(subject: Subject) -> Subject:
-    """Return a module with its JSON object, where the page has another one."""
     made = _plain(page_of_module(subject.analysis).make_object())
     return subject._replace(objects={"report": made})
 
 
 def _verdict(dump: ModuleDump) -> tuple[str, bool | None]:
-    """Return whether a module fits its device, as a sentence and as a fact."""
     memory = memory_results(dump)
     if memory is None or memory.statement.total_bytes is None:
         return "", None
@@ -323,7 +275,6 @@ def _unique_titles(dumps: Sequence[ModuleDump]) -> list[str]:
 
 @page_of.register(Diff)
 def _diff_page(diff: Diff, report: Report, options: RenderOptions) -> Mapping[str, object]:
-    """Return the data of the page on a diff: its text, and the view of changes of each pair."""
     del options
     order = sorted(range(len(diff.modules)), key=lambda k: diff.modules[k].identical)
     order = order[:MOST_MODULES]
@@ -339,7 +290,6 @@ def _diff_page(diff: Diff, report: Report, options: RenderOptions) -> Mapping[st
 
 
 def _pair_subject(diff: Diff, number: int) -> Subject:
-    """Return the subject of a pair of modules; of a snapshot only its figures are known."""
     place_base, place_head = diff.places[number]
     module = diff.modules[number]
     base, head = diff.base.modules[place_base].dump, diff.head.modules[place_head].dump
@@ -349,21 +299,17 @@ def _pair_subject(diff: Diff, number: int) -> Subject:
     if module.program is not None and texts[0] is not None and texts[1] is not None:
         computations = side_by_side(module.program, texts[0], texts[1])
     changes = {} if module.memory is None else dict(memory_facts(module.memory))
+    paths = " ".join(shell_word(side.path or "PATH") for side in (diff.base, diff.head))
     return Subject(
         analysis=shown.stating(limits_estimate=True, is_quick=True),
         title=shown.title,
-        command_tail=_paths(diff),
-        pair_tail=_paths(diff),
+        command_tail=paths,
+        pair_tail=paths,
         base=None if base is None else base.stating(limits_estimate=True, is_quick=True),
         diff=module,
         computations=computations,
         verdict=changes.get("memory", ""),
     )
-
-
-def _paths(diff: Diff) -> str:
-    """Return the paths of both sides as words of a command."""
-    return " ".join(shell_word(side.path or "PATH") for side in (diff.base, diff.head))
 
 
 @page_of.register(Checked)

@@ -32,10 +32,7 @@ from hlo_lens.questions.collectives.page import (
 )
 from hlo_lens.questions.diff.page import module_section
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.questions.memory.peak import (
-    described_values,
-    rows_of_names,
-)
+from hlo_lens.questions.memory.peak import described_values, rows_of_names
 from hlo_lens.questions.memory.results import memory_results, peak_by, peak_of
 from hlo_lens.questions.memory.roles import ROLES, memory_roles
 from hlo_lens.questions.memory.statement import space_name
@@ -82,11 +79,9 @@ class Subject(NamedTuple):
         devices: Devices, mesh and kind of device, as the text report has them.
         command_tail: Path and module, as arguments of a command on it alone.
         base: The module before; None outside diffs, and if only a snapshot of it is known.
-        diff: Changes of the module; None outside diffs.
         pair_tail: Paths of both sides, as arguments of ``hlo-lens diff``.
         objects: JSON objects of the module by command, where the JSON of the page is another one.
         verdict: Sentence below the title: whether it fits, or what changed; empty for none.
-        fits: Whether it fits the device; None if not known.
         topology: Places of the devices that it was compiled for; None if not known.
     """
 
@@ -106,10 +101,7 @@ class Subject(NamedTuple):
 
 
 class Strings:
-    """Different strings of a page, without control characters; data has their numbers.
-
-    The number of None is -1.
-    """
+    """Different strings of a page, without control characters; data has their numbers, or -1."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
@@ -134,18 +126,13 @@ def differences(numbers: Iterable[int]) -> list[int]:
     >>> differences([5, 6, 9])
     [5, 1, 3]
     """
-    found, last = [], 0
-    for number in numbers:
-        found.append(number - last)
-        last = number
-    return found
+    return [number - last for last, number in pairwise(chain((0,), numbers))]
 
 
 class View(NamedTuple):
-    """A view of the page.
+    """A view of the page, drawn by ``assets/scripts/views/NAME.js``; a section has no script.
 
     Attributes:
-        name: Name of its script, ``assets/scripts/views/NAME.js``; a section has none.
         data: Makes the JSON object of the view of a module; None where it has nothing to show.
         kinds: Kinds of the reports that have it.
     """
@@ -158,13 +145,9 @@ class View(NamedTuple):
 def section_object(
     section: Section, rows: int, *, is_leading: bool = False, command: str = ""
 ) -> dict[str, object]:
-    """Return a section: title, facts, drawing, tables, notes.
+    """Return a section: title, facts, drawing, tables of at most `rows` (0 for all), notes.
 
-    Args:
-        section: The section.
-        rows: Rows of its tables; 0 for all.
-        is_leading: Whether it precedes the views.
-        command: Command that prints it; empty for none.
+    `is_leading` states that it precedes the views; `command` prints it.
     """
     return {
         "command": command,
@@ -202,7 +185,7 @@ MOST_VALUES = 4000
 MOST_INSTANTS = 1 << 16
 """Instants that are stored; of a longer schedule each is the largest of some neighbours."""
 
-_CELLS = 8
+_CELLS = ("name", "size", "offset", "allocation", "start", "end", "category", "shape")
 """Columns of a value without its role and origin."""
 
 _ROLE_NUMBERS = {role: number for number, role in enumerate(ROLES)}
@@ -238,19 +221,13 @@ def has_schedule(analysis: ModuleDump) -> bool:
 def _space(
     analysis: ModuleDump, memory: MemoryResults, color: int, strings: Strings
 ) -> Mapping[str, object]:
-    """Return one memory space."""
     layout = memory.layout
     peak = memory.peak if color == DEFAULT_SPACE else peak_of(analysis, color)
     series = role_series(analysis, color)
     assert series is not None  # there is a schedule
     assert peak is not None
-    held = layout.held_series(color) or []
-    instants = None  # all are stored; of a long schedule the largest instant of each few
-    if len(held) > MOST_INSTANTS:
-        width = -(-len(held) // MOST_INSTANTS)
-        ranges = (range(k, min(k + width, len(held))) for k in range(0, len(held), width))
-        instants = [max(some, key=held.__getitem__) for some in ranges]
-    schedule = layout.schedule or ()
+    held, schedule = layout.held_series(color) or [], layout.schedule or ()
+    instants = largest_instants(held, MOST_INSTANTS) if len(held) > MOST_INSTANTS else None
     shown = range(len(schedule)) if instants is None else instants
     names = [schedule[t] if t < len(schedule) else None for t in shown]
     totals = {space.color: space.total_bytes for space in memory.statement.spaces}
@@ -278,6 +255,13 @@ def _space(
     }
 
 
+def largest_instants(held: Sequence[int], most: int) -> list[int]:
+    """Return the largest instant of each few neighbours of a schedule."""
+    width = -(-len(held) // most)
+    ranges = (range(k, min(k + width, len(held))) for k in range(0, len(held), width))
+    return [max(some, key=held.__getitem__) for some in ranges]
+
+
 def _role_changes(
     series: RoleSeries, role: str, instants: Sequence[int] | None
 ) -> tuple[list[int], list[int]]:
@@ -294,16 +278,14 @@ def _role_changes(
 def _temporaries(
     layout: MemoryLayout, peak: PeakMemory
 ) -> tuple[list[Occupant], list[Occupant], int]:
-    """Return the temporaries that are not alive at the peak, and the least bytes of listed ones.
-
-    The first are listed, the second folded.
-    """
+    """Return the temporaries not alive at the peak, listed and folded ones; least listed bytes."""
     alive = {(value.value, value.allocation) for value in peak.live if value.category == "temp"}
-    others = []
-    for occupant in layout.occupants(peak.color, is_temp=True):
-        value = layout.values[occupant.key]
-        if (value.name, value.allocation) not in alive:
-            others.append(occupant)
+    values = layout.values
+    others = [
+        one
+        for one in layout.occupants(peak.color, is_temp=True)
+        if (values[one.key].name, values[one.key].allocation) not in alive
+    ]
     least = peak.total_bytes // LEAST_SHARE
     large = [occupant for occupant in others if occupant.size >= max(1, least)]
     large.sort(key=lambda occupant: (-occupant.size, occupant.start, occupant.key))
@@ -315,7 +297,6 @@ def _temporaries(
 
 
 def _folded(folded: Sequence[Occupant], shown: Sequence[int]) -> Mapping[str, object] | None:
-    """Return the number of folded values over the stored instants, as changes."""
     if not folded:
         return None
     changes: Counter[int] = Counter()
@@ -337,7 +318,6 @@ def _value_columns(
     listed: Sequence[Occupant],
     strings: Strings,
 ) -> Mapping[str, Sequence[object]]:
-    """Return the values alive at the peak and listed temporaries, as columns."""
     rows = [
         (v.value, v.size_bytes, v.offset, v.allocation, v.start, v.end, v.category, v.shape)
         for v in sorted(peak.live, key=lambda value: -value.size_bytes)
@@ -346,21 +326,14 @@ def _value_columns(
         value = layout.values[occupant.key]
         place = (value.name, value.size, value.offset, value.allocation)
         rows.append((*place, occupant.start, occupant.end, "temp", value.shape_text))
-    columns = list(zip(*rows, strict=True)) or [()] * _CELLS
-    names, sizes, offsets, allocations, starts, ends, categories, shapes = columns
-    roles = memory_roles(analysis)
+    columns = dict(zip(_CELLS, zip(*rows, strict=True) if rows else [()] * 8, strict=True))
+    names, roles = columns["name"], memory_roles(analysis)
     assert roles is not None
     known = {
-        "name": strings.numbers(names),
-        "size": sizes,
-        "offset": offsets,
-        "allocation": allocations,
-        "start": starts,
-        "end": ends,
-        "category": strings.numbers(categories),
-        "shape": strings.numbers(shapes),
+        key: strings.numbers(cells) if key in ("name", "category", "shape") else cells
+        for key, cells in columns.items()
     }
-    found = [roles.of_value(*value) for value in zip(names, allocations, strict=True)]
+    found = [roles.of_value(*one) for one in zip(names, columns["allocation"], strict=True)]
     described = described_values(analysis, names)
     return {
         **known,
@@ -373,9 +346,7 @@ def _value_columns(
     }
 
 
-def _alive(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
-    """Return the name of the view whose data the view What is alive shows."""
-    del strings
+def _alive(subject: Subject, _: Strings) -> Mapping[str, object] | None:
     return {"values_of": "memory"} if has_schedule(subject.analysis) else None
 
 
@@ -409,6 +380,8 @@ def _diff(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
     base, head, found = subject.base, subject.analysis, subject.diff
     if found is None:
         return None
+    whole = module_section(found)
+    facts = tuple(one for one in whole.facts if one[0] != "memory")  # the head of the page has it
     is_whole = base is not None and has_texts(head)
     groups: dict[str, object] = {"op": None}
     spaces: list[Mapping[str, object]] = []
@@ -417,19 +390,12 @@ def _diff(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
         spaces = _spaces(base, head, strings)
     return {
         "note": "" if is_whole else _SNAPSHOT,
-        "section": _section(found),
+        "section": section_object(replace(whole, facts=facts), _ROWS),
         "spaces": spaces,
         "groups": groups,
         "computations": _computations(subject),
         "computation_count": len(subject.computations),
     }
-
-
-def _section(diff: ModuleDiff) -> Mapping[str, object]:
-    """Return the text of the diff but for the memory, which the head of the page has."""
-    whole = module_section(diff)
-    facts = tuple(one for one in whole.facts if one[0] != "memory")
-    return section_object(replace(whole, facts=facts), _ROWS)
 
 
 def has_texts(analysis: ModuleDump) -> bool:
@@ -438,28 +404,23 @@ def has_texts(analysis: ModuleDump) -> bool:
 
 
 def _spaces(base: ModuleDump, head: ModuleDump, strings: Strings) -> list[Mapping[str, object]]:
-    """Return the bytes held over both schedules, for each memory space with any."""
-    memories = memory_results(base), memory_results(head)
-    if memories[0] is None or memories[1] is None:
+    before, after = memory_results(base), memory_results(head)
+    if before is None or after is None:
         return []
-    colors = sorted({*memories[0].layout.colors, *memories[1].layout.colors})
     found: list[Mapping[str, object]] = []
-    for color in colors:
-        sides = [_side(one.layout, color, strings) for one in memories if one]
+    for color in sorted({*before.layout.colors, *after.layout.colors}):
+        sides = [_side(one.layout, color, strings) for one in (before, after)]
         if any(side is not None and side["largest"] for side in sides):
-            name = space_name(color, memories[1].backend)
+            name = space_name(color, after.backend)
             found.append({"color": color, "name": name, "base": sides[0], "head": sides[1]})
     return found
 
 
 def _side(layout: MemoryLayout, color: int, strings: Strings) -> dict[str, object] | None:
-    """Return the largest instants of a schedule; None where live ranges are not known."""
     held, schedule = layout.held_series(color), layout.schedule
     if held is None or schedule is None:
         return None
-    step = -(-len(held) // _MOST_STORED)
-    ranges = (range(k, min(k + step, len(held))) for k in range(0, len(held), step))
-    instants = [max(one, key=held.__getitem__) for one in ranges]
+    instants = largest_instants(held, _MOST_STORED)
     last = len(schedule)
     return {
         "length": len(held),
@@ -477,26 +438,21 @@ def _groups(
 
     They are the largest groups of both sides, and the sums of the others.
     """
-    sides = [peak_by(one, by) for one in (base, head)]
+    sides = peak_by(base, by), peak_by(head, by)
     if sides[0] is None or sides[1] is None:
         return None
-    mine, yours = ({group[0]: group[1] for group in side.groups} for side in sides if side)
-    labels = sorted(
-        {*mine, *yours}, key=lambda one: (-max(mine.get(one, 0), yours.get(one, 0)), one)
-    )
+    sizes = [Counter({group[0]: group[1] for group in side.groups}) for side in sides if side]
+    both = sizes[0] | sizes[1]  # the larger of each
+    labels = sorted({*sizes[0], *sizes[1]}, key=lambda one: (-both[one], one))
     listed, others = labels[:MOST_GROUPS], labels[MOST_GROUPS:]
-    return {
-        "label": strings.numbers(listed),
-        "base": [mine.get(one, 0) for one in listed],
-        "head": [yours.get(one, 0) for one in listed],
-        "others": len(others),
-        "others_base": sum(mine.get(one, 0) for one in others),
-        "others_head": sum(yours.get(one, 0) for one in others),
-    }
+    made: dict[str, object] = {"label": strings.numbers(listed), "others": len(others)}
+    for key, side in zip(("base", "head"), sizes, strict=True):
+        made[key] = [side[one] for one in listed]
+        made[f"others_{key}"] = sum(side[one] for one in others)
+    return made
 
 
 def _computations(subject: Subject) -> list[Mapping[str, object]]:
-    """Return the lines of computations with edits, as far as the limit allows."""
     base = subject.base
     if base is None or not base.has_hlo or not subject.analysis.has_hlo:
         return []
@@ -518,7 +474,6 @@ def _computations(subject: Subject) -> list[Mapping[str, object]]:
 
 
 def _line(module: HloModule, row: int | None) -> str | None:
-    """Return the text of an instruction without its metadata, cut."""
     if row is None:
         return None
     text = module.columns.text(row, NAME, END)
@@ -540,8 +495,6 @@ _NO_AXIS = {"?": "unknown axis", "-": "no axis"}
 
 
 def _summary(subject: Subject, strings: Strings) -> Mapping[str, object]:
-    """Return the facts of the first page, and its tables where no view has their rows."""
-    del strings
     section = summary_section(subject.analysis)
     tables = () if has_schedule(subject.analysis) else section.tables
     command = f"hlo-lens report {subject.command_tail} --full"
@@ -549,8 +502,6 @@ def _summary(subject: Subject, strings: Strings) -> Mapping[str, object]:
 
 
 def _source(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
-    """Return the lines of the program with what they cost, and their text in the checkout."""
-    del strings
     analysis = subject.analysis
     if not analysis.has_hlo or not own_lines(analysis).lines:
         return None
@@ -558,9 +509,8 @@ def _source(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
     known = {column.name: column for column in found.COLUMNS}
     amounts = ("peak_bytes", "wire_bytes", "flops", "flops_share")
     names = (*amounts, "times", "copies")
-    place = Column(
-        "source", Unit.NONE, "line of the program; a click on its bytes shows its values"
-    )
+    meaning = "line of the program; a click on its bytes shows its values"
+    place = Column("source", Unit.NONE, meaning)
     lines = sorted(found.lines, key=lambda one: (-(one.peak_bytes or 0), -(one.flops or 0)))
     rows: list[Row] = [
         (
@@ -592,7 +542,6 @@ def _source(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
 
 
 def _collectives(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
-    """Return sums, instants and overlapping instructions; None without collectives."""
     analysis = subject.analysis
     if not analysis.has_hlo or not collectives(analysis).collectives:
         return None
@@ -621,17 +570,11 @@ def _collectives(subject: Subject, strings: Strings) -> Mapping[str, object] | N
 
 
 def _mesh_object(mesh: Mesh, topology: Topology | None) -> Mapping[str, object]:
-    """Return axes and devices of a mesh, and the chips of the devices where they are known."""
-    devices = mesh.device_ids
+    devices, chips = mesh.device_ids, None
     is_drawn = len(devices) <= _MOST_DEVICES
-    chips = None
     if topology is not None and is_drawn and all(k < len(topology.places) for k in devices):
-        chips = {
-            "name": topology.name,
-            "sizes": topology.sizes,
-            "wraps": topology.wraps,
-            "places": [topology.places[k] for k in devices],
-        }
+        chips = {key: getattr(topology, key) for key in ("name", "sizes", "wraps")}
+        chips["places"] = [topology.places[k] for k in devices]
     return {
         "axes": list(zip(mesh.axis_names, mesh.axis_sizes, strict=True)),
         "devices": list(devices) if is_drawn else None,
@@ -640,20 +583,16 @@ def _mesh_object(mesh: Mesh, topology: Topology | None) -> Mapping[str, object]:
 
 
 def _loops(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
-    """Return the tree of loops, equal ones of one level once; None without loops."""
-    del strings
     analysis = subject.analysis
     if not analysis.has_hlo or len(loops(analysis).levels) < 2:
         return None
     known = loops(analysis)
     levels = _merged_levels(known.levels)
     left = len(levels) - MOST_LEVELS
-    notes = [*islice(loop_notes(known), _MOST_NOTES)]
-    section = Section(
-        title="Loops",
-        drawing=tuple(tree_lines(replace(known, levels=tuple(levels[:MOST_LEVELS])))),
-        notes=(*([f"[{plural(left, 'other level')}]"] if left > 0 else []), *notes),
-    )
+    notes = [f"[{plural(left, 'other level')}]"] if left > 0 else []
+    notes += islice(loop_notes(known), _MOST_NOTES)
+    drawing = tree_lines(replace(known, levels=tuple(levels[:MOST_LEVELS])))
+    section = Section(title="Loops", drawing=tuple(drawing), notes=tuple(notes))
     command = f"hlo-lens collectives {subject.command_tail} --by loop"
     return section_object(section, _ROWS, command=command)
 
@@ -687,27 +626,20 @@ def _shape(level: LoopLevel) -> tuple[object, ...]:
 
 
 def _sharding(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
-    """Return facts, tables and drawings; None for a program of one device."""
-    del strings
     results = sharding_results(subject.analysis)
     if results is None or results.table.num_devices < 2 or not results.is_complete:
         return None
     (page,) = sharding_pages([subject.analysis])
-    section = page.sections[0]
-    drawn = drawings(subject.analysis)
-    tables = [  # in the order of the drawings; the page sorts them
+    section, drawn = page.sections[0], drawings(subject.analysis)
+    tables = tuple(  # in the order of the drawings; the page sorts them
         replace(table, read_shown=None, title=table.name.capitalize())
         if table.name in ("parameters", "outputs")
         else table
         for table in section.tables
-    ]
-    return {
-        "section": section_object(
-            replace(section, facts=section.facts[1:], tables=tuple(tables)), _ALL
-        ),
-        "drawing": drawn.numbers,
-        "drawings": drawn.drawings,
-    }
+    )
+    section = replace(section, facts=section.facts[1:], tables=tables)
+    shown = section_object(section, _ALL)
+    return {"section": shown, "drawing": drawn.numbers, "drawings": drawn.drawings}
 
 
 # ---- program -------------------------------------------------------------------------------------
@@ -728,41 +660,28 @@ _MOST_OF_A_KIND = 1000
 
 
 def _program(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
-    """Return columns of instructions; None without HLO text."""
     analysis = subject.analysis
     if not analysis.has_hlo or not len(hlo_text(analysis).columns):
         return None
-    rows = _rows(analysis)
-    module = hlo_text(analysis)
-    names = list(module.columns.names(rows))
+    rows, module, known = _rows(analysis), hlo_text(analysis), origins(analysis)
     owners = module.links.owners
-    texts = [_text(analysis, row) for row in rows]
+    texts = [module.columns.text(row, NAME, END) for row in rows]
     operands = [_edges(analysis, strings, module.links.operands_of(row)) for row in rows]
     users = [_edges(analysis, strings, users_of(module, row)) for row in rows]
+    found = [known.of_row(row) for row in rows]
+    stacks = (" < ".join(stack_texts(known.stack(one))) or None for one in found)
     return {
         "count": len(module.columns),
-        "name": strings.numbers(names),
+        "name": strings.numbers(module.columns.names(rows)),
         "opcode": strings.numbers(module.opcodes[row] for row in rows),
         "shape": strings.numbers(printable(module.shape_texts[row]) for row in rows),
         "computation": strings.numbers(module.computations[owners[row]].name for row in rows),
-        "text": [text for text, _ in texts],
-        "more": [more for _, more in texts],
+        "text": [printable(text[:LONGEST_TEXT]) for text in texts],
+        "more": [max(0, len(text) - LONGEST_TEXT) for text in texts],
         "operands": [names for names, _ in operands],
         "operand_count": [count for _, count in operands],
         "users": [names for names, _ in users],
         "user_count": [count for _, count in users],
-        **_origins(analysis, rows, strings),
-    }
-
-
-def _origins(
-    analysis: ModuleDump, rows: Sequence[int], strings: Strings
-) -> Mapping[str, list[int]]:
-    """Return source line, operation path and call stack of instructions."""
-    known = origins(analysis)
-    found = [known.of_row(row) for row in rows]
-    stacks = (" < ".join(stack_texts(known.stack(one))) or None for one in found)
-    return {
         "source": strings.numbers(one.marked_source for one in found),
         "op_name": strings.numbers(one.op_name for one in found),
         "stack": strings.numbers(stacks),
@@ -801,12 +720,6 @@ def _names(analysis: ModuleDump) -> Iterator[str]:
         values = sorted(memory.layout.values, key=lambda one: -one.size)
         yield from (one.instruction_name for one in values[:_MOST_OF_A_KIND])
     yield from (str(row[0]) for row in islice(largest_instructions(analysis).rows(), 100))
-
-
-def _text(analysis: ModuleDump, row: int) -> tuple[str, int]:
-    """Return the text of an instruction, cut, and the number of characters that are left out."""
-    whole = hlo_text(analysis).columns.text(row, NAME, END)
-    return printable(whole[:LONGEST_TEXT]), max(0, len(whole) - LONGEST_TEXT)
 
 
 def _edges(analysis: ModuleDump, strings: Strings, rows: Sequence[int]) -> tuple[list[int], int]:

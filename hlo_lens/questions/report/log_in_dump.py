@@ -16,7 +16,7 @@ names of JAX. Ids of stack frames differ between texts and are not used.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -73,7 +73,6 @@ def facts_of_dump(log: LogText, modules: Sequence[ModuleDump]) -> DumpFacts | No
 def _shortage(
     message: CompileOutOfMemory, modules: Sequence[tuple[str, ModuleDump, MemoryResults]]
 ) -> DumpShortage:
-    """Return the facts of the dump on a message."""
     named = [one for one in modules if message.module is None or one[0] == message.module]
     alike = [one for one in named if _agrees(message, one[2])]
     chosen = alike if len(alike) == 1 else named
@@ -81,15 +80,13 @@ def _shortage(
     if len(chosen) != 1 or (message.module is None and not alike):
         return DumpShortage(candidates=candidates)
     name, dump, memory = chosen[0]
-    shardings = sharding_results(dump)
-    groups = [*_sharding_groups(shardings), *_memory_groups(memory)]
+    groups = [*_sharding_groups(sharding_results(dump)), *_memory_groups(memory)]
     return DumpShortage(
         module=name,
         candidates=(name,),
         needed_bytes=_needed_bytes(memory),
         agrees=_agrees(message, memory),
         groups=shortage_of(groups, missing_bytes(message)),
-        notes=tuple(_replication_notes(shardings)),
     )
 
 
@@ -110,20 +107,16 @@ def _agrees(message: CompileOutOfMemory, memory: MemoryResults) -> bool | None:
 
 
 def _memory_groups(memory: MemoryResults) -> Iterator[MemoryGroup]:
-    space = next((s for s in memory.statement.spaces if s.color == DEFAULT_SPACE), None)
-    if space is not None:
-        for kind, what, size in (
-            ("padding", "padding at the peak", space.padding_bytes),
-            ("fragmentation", "never in use", space.fragmentation_bytes),
-        ):
-            if size:
-                yield MemoryGroup.of(kind, what, (size, size))
+    for space in (one for one in memory.statement.spaces if one.color == DEFAULT_SPACE):
+        if size := space.padding_bytes:
+            yield MemoryGroup.of("padding", "padding at the peak", (size, size))
+        if size := space.fragmentation_bytes:
+            yield MemoryGroup.of("fragmentation", "never in use", (size, size))
     if memory.peak is not None:
         yield from _peak_groups(memory.peak)
 
 
 def _sharding_groups(shardings: ShardingResults | None) -> Iterator[MemoryGroup]:
-    """Yield the bytes saved by dividing or donating arguments and results."""
     if shardings is None:
         return
     for axis, count, _, saved in shardings.replicated.by_axis.axes:
@@ -139,7 +132,6 @@ def _sharding_groups(shardings: ShardingResults | None) -> Iterator[MemoryGroup]
 
 
 def _peak_groups(peak: PeakMemory) -> Iterator[MemoryGroup]:
-    """Yield the values alive at the peak, equal ones as one group."""
     alike: dict[tuple[str, str | None, str, str | None], list[LiveValue]] = defaultdict(list)
     for value in peak.live:
         maker = peak.makers.get(value.value)
@@ -163,43 +155,13 @@ def _peak_groups(peak: PeakMemory) -> Iterator[MemoryGroup]:
         )
 
 
-def _replication_notes(shardings: ShardingResults | None) -> Iterator[str]:
-    if shardings is None:
-        yield "which arguments are replicated is not known: there is no HLO text of the module"
-        return
-    replicated = shardings.replicated
-    if replicated.no_axes:
-        yield (
-            f"{replicated.no_axes} values are replicated; without a mesh the savings by dividing "
-            "them are not known"
-        )
-    elif not replicated.replicated and shardings.table.num_devices > 1:
-        yield "no argument and no result is replicated"
-    elif not replicated.replicated:
-        yield "the program runs on one device: nothing is replicated"
-
-
 # ---- warnings ----------------------------------------------------------------------------------
 
 
 def _joined(warning: LoggedWarning, modules: Sequence[ModuleDump]) -> LoggedWarning:
-    """Return a warning with the instructions that it may be about."""
     printed = warning.message.instruction
-    if printed is not None:
-        return _of_instruction(warning, printed, modules)
-    if warning.message.donated:
-        return _of_parameters(warning, modules)
-    name = warning.message.module
-    count = sum(dump.title == name for dump in modules)
-    if name is None or not count:
-        return replace(warning, how="not found")
-    return replace(warning, module=name, how="name" if count == 1 else f"name, one of {count}")
-
-
-def _of_instruction(
-    warning: LoggedWarning, printed: PrintedInstruction, modules: Sequence[ModuleDump]
-) -> LoggedWarning:
-    """Return a warning with the instructions of the first text that has its operation."""
+    if printed is None:
+        return replace(warning, how="names no instruction")
     for stage in ("before", "after"):
         for dump in modules:
             module = dump.before if stage == "before" else dump.hlo
@@ -234,14 +196,13 @@ def _has_devices_of(module: HloModule, warning: CompilerWarning) -> bool:
 def _candidates(
     module: HloModule, printed: PrintedInstruction
 ) -> tuple[Sequence[HloInstruction], str]:
-    """Return the instructions that a warning may be about, and the way they were found."""
     op_name = None if printed.metadata is None else printed.metadata.op_name
     if (printed.name if op_name is None else op_name) not in module.columns.source.text:
         return (), ""
-    every = (one for computation in module.computations for one in computation.instructions)
-    same = [one for one in every if op_name is None or one.op_name == op_name]
+    same = [one for one in module.instructions if op_name is None or one.op_name == op_name]
     exact = [one for one in same if one.name == printed.name and one.opcode == printed.opcode]
-    exact = [one for one in exact if _is_same_shape(one, printed.shape)]
+    shape = printed.shape and (printed.shape.element_type, printed.shape.dimensions)
+    exact = [o for o in exact if o.shape and (o.shape.element_type, o.shape.dimensions) == shape]
     if op_name is None:
         return exact, "name and shape"
     if exact:
@@ -254,16 +215,6 @@ def _candidates(
     return (), ""
 
 
-def _is_same_shape(instruction: HloInstruction, shape: Shape | None) -> bool:
-    whole = instruction.shape
-    return whole is not None and shape is not None and _array(whole) == _array(shape)
-
-
-def _array(shape: Shape) -> tuple[object, object]:
-    """Return the key that equal array types share."""
-    return shape.element_type, shape.dimensions
-
-
 def _fits(instruction: HloInstruction, shape: Shape | None) -> bool:
     """Whether a shape is that of an instruction or of a part of it (each dimension divides)."""
     whole = instruction.shape
@@ -273,44 +224,3 @@ def _fits(instruction: HloInstruction, shape: Shape | None) -> bool:
         return False
     pairs = zip(whole.dimensions, shape.dimensions, strict=True)
     return all(a is not None and b and a % b == 0 for a, b in pairs)
-
-
-def _of_parameters(warning: LoggedWarning, modules: Sequence[ModuleDump]) -> LoggedWarning:
-    """Return a warning with the unaliased parameters of the only module that has all its types."""
-    matches: list[tuple[str, str, list[HloInstruction]]] = []
-    for dump in modules:
-        for stage, module in (("before", dump.before), ("after", dump.hlo)):
-            shapes = warning.message.donated_shapes
-            parameters = None if module is None else _parameters(module, shapes)
-            if parameters:
-                matches.append((dump.title, stage, parameters))
-                break
-    if len(matches) != 1:
-        many = f"types, in {len(matches)} modules"
-        return replace(warning, how=many if matches else "not found")
-    title, stage, parameters = matches[0]
-    sources = {str(one.source_location) for one in parameters if one.source_location is not None}
-    return replace(
-        warning,
-        module=title,
-        stage=stage,
-        instruction=", ".join(one.name for one in parameters),
-        how="types of parameters that share no buffer with an output",
-        source=sources.pop() if len(sources) == 1 else None,
-    )
-
-
-def _parameters(module: HloModule, shapes: Sequence[Shape | None]) -> list[HloInstruction] | None:
-    """Return the unaliased parameters of some shapes; None unless there are enough of each."""
-    known = [shape for shape in shapes if shape is not None]
-    if not known or len(known) < len(shapes):
-        return None
-    aliased = {alias.parameter_number for alias in module.input_output_alias}
-    free = [one for k, one in enumerate(module.entry.parameters) if k not in aliased]
-    chosen: list[HloInstruction] = []
-    for key, count in Counter(map(_array, known)).items():
-        same = [one for one in free if one.shape is not None and _array(one.shape) == key]
-        if len(same) < count:
-            return None
-        chosen += same
-    return chosen

@@ -10,25 +10,15 @@ from hlo_lens.program.flops import flops
 from hlo_lens.program.instructions import largest_instructions, opcodes, source_bytes
 from hlo_lens.program.pages import with_marks
 from hlo_lens.program.signature import EntrySignature, entry_signature
-from hlo_lens.program.summary import (
-    backend_of_dump,
-    cut_facts,
-    hlo_text,
-    no_hlo_text,
-    summary,
-    target_notes,
-)
+from hlo_lens.program.summary import hlo_text, no_hlo_text, summary, target_notes
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.page import (
     collectives_object,
     collectives_table,
-    collectives_text,
     groups_table,
     movement_tables,
 )
 from hlo_lens.questions.dumps.page import estimate_notes, modules_table
-from hlo_lens.questions.findings.findings import module_findings
-from hlo_lens.questions.findings.page import NONE, counts_text, finding_facts
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.questions.memory.page import (
     leading_table,
@@ -38,7 +28,6 @@ from hlo_lens.questions.memory.page import (
     memory_tables,
     peak_table,
     statement_tables,
-    verdict_text,
 )
 from hlo_lens.questions.memory.results import (
     is_estimate_left_out,
@@ -49,14 +38,7 @@ from hlo_lens.questions.memory.results import (
 )
 from hlo_lens.questions.memory.statement import FEW_BYTES, space_name
 from hlo_lens.questions.sharding.annotations import sharding_forms
-from hlo_lens.questions.sharding.page import (
-    NOT_KNOWN,
-    donation_text,
-    mesh_text,
-    replicated_text,
-    sharding_rows,
-    sum_text,
-)
+from hlo_lens.questions.sharding.page import NOT_KNOWN, sharding_rows
 from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.questions.snapshots.module_snapshot import module_facts
 from hlo_lens.questions.work.work import repeated_text, work, work_object
@@ -84,7 +66,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.dumps.groups import Lead
     from hlo_lens.questions.memory.results import MemoryResults
     from hlo_lens.questions.plans.plans import Verdict
-    from hlo_lens.questions.sharding.savings import ShardingResults
 
 RANKING = 100
 """Rows of an open-ended ranking in JSON; ``row_count`` is the number of all."""
@@ -109,16 +90,11 @@ def module_page(dump: ModuleDump) -> ModulePage:
 
 
 def page_of_texts(
-    dump: ModuleDump,
-    sections: Sequence[Section],
-    make_objects: Callable[[], Mapping[str, object]],
+    dump: ModuleDump, sections: Sequence[Section], make_objects: Callable[[], Mapping[str, object]]
 ) -> ModulePage:
     """Return the page of a module without HLO text: its other texts, or its memory.
 
-    Args:
-        dump: The module.
-        sections: Sections on its other texts.
-        make_objects: Makes the JSON objects of these.
+    `sections` are on its other texts, and `make_objects` makes their JSON objects.
     """
     if not sections:
         facts = (("files", ", ".join(dump.files)), *memory_lines(dump))
@@ -133,31 +109,23 @@ def page_of_texts(
     )
 
 
-# ---- all facts ---------------------------------------------------------------------------------
+# ---- all tables --------------------------------------------------------------------------------
 
 
-def full_section(dump: ModuleDump, lead: Lead) -> Section:
-    """Return all facts and tables of a module with HLO text, and the others of its dump."""
-    findings = module_findings(dump)
-    count = counts_text(findings, is_whole=not summary(dump).coverage.problem)
-    others = (table for section in others_sections(dump, lead) for table in section.tables)
-    memory = memory_results(dump)
-    return Section(
-        title=summary(dump).name or dump.name,
-        facts=(
-            *head_facts(dump, lead.role),
-            ("findings", count if count == NONE else f"{count}: {command_on('lint', dump)}"),
-            *finding_facts(findings.counted),
-        ),
-        tables=(
-            *_leading_tables(dump),
-            *(() if memory is None else statement_tables(memory)),
-            *(() if memory is None or memory.peak is None else [peak_table(memory, memory.peak)]),
-            *_detail_tables(dump),
-            *others,
-        ),
-        notes=tuple(head_notes(dump)),
-    )
+def full_tables(dump: ModuleDump, lead: Lead) -> Iterator[Table]:
+    """Yield the tables of a module with HLO text, and that of the others of its dump."""
+    leading, memory = leading_table(dump), memory_results(dump)
+    if leading is not None:
+        yield replace(leading[0], command=command_on("memory", dump, leading[1]))
+    elif largest_instructions(dump).row_count:
+        yield largest_table(dump)
+    if collectives(dump).collectives:
+        yield replace(groups_table(dump), command=command_on("collectives", dump))
+    if memory is not None:
+        yield from statement_tables(memory)
+        yield from [] if memory.peak is None else [peak_table(memory, memory.peak)]
+    yield from _detail_tables(dump)
+    yield from (table for section in others_sections(dump, lead) for table in section.tables)
 
 
 def others_sections(dump: ModuleDump, lead: Lead) -> Iterator[Section]:
@@ -212,70 +180,13 @@ def fit_verdict(dump: ModuleDump) -> Verdict | None:
 
 def fit_answer(dump: ModuleDump) -> tuple[str, ...]:
     """Return the answer of an earlier ``fit`` as a line with its command; empty without one."""
-    answer = fit_verdict(dump)
-    if answer is None:
+    if (answer := fit_verdict(dump)) is None:
         return ()
-    if not answer.fits:
-        return (f"{answer.text}: {command_on('fit', dump)}",)
-    return (f"{answer.text}: {command_on('what-if', dump, answer.words)}",)
+    command = ("what-if", dump, answer.words) if answer.fits else ("fit", dump)
+    return (f"{answer.text}: {command_on(*command)}",)
 
 
-def _leading_tables(dump: ModuleDump) -> Iterator[Table]:
-    """Yield the tables that a page begins with: memory or instructions, then collectives."""
-    leading = leading_table(dump)
-    if leading is not None:
-        table, option = leading
-        yield replace(table, command=command_on("memory", dump, option))
-    elif largest_instructions(dump).row_count:
-        yield largest_table(dump)
-    if collectives(dump).collectives:
-        yield replace(groups_table(dump), command=command_on("collectives", dump))
-
-
-# ---- facts at the head -------------------------------------------------------------------------
-
-
-def head_facts(dump: ModuleDump, role: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the lines at the head of a module with HLO text.
-
-    What it is and where it runs, what must fit, what could be donated, communication, replicated
-    values, arithmetic, and how much of the text was understood.
-
-    Args:
-        dump: The module.
-        role: Its place among the modules of the dump, such as the training step.
-    """
-    facts, shardings = summary(dump), sharding_results(dump)
-    stage = f"{dump.stage}, " if dump.stage else ""
-    backend = backend_of_dump(dump) or "backend unknown"
-    order = "scheduled" if facts.is_scheduled else "not scheduled"
-    yield from cut_facts(dump)
-    memory = memory_results(dump)
-    if memory is not None and (verdict := verdict_text(memory.statement)):
-        yield "verdict", verdict
-        yield from (("", text) for text in fit_answer(dump))
-    yield "module", f"{f'{role}; ' if role else ''}{stage}{backend}, {order}"
-    yield "devices", _devices_text(facts, shardings)
-    yield from memory_lines(dump)
-    if not facts.computations:
-        yield "interface", "not known: no computation was read"
-    else:
-        signature = entry_signature(dump)
-        if memory_results(dump) is None:
-            yield "parameters", _interface_text(signature.parameter_count, signature.parameters)
-            outputs = len(signature.outputs) if signature.has_outputs else None
-            yield "outputs", _interface_text(outputs, signature.outputs)
-        if shardings is not None:
-            yield "donation", donation_text(shardings)
-        yield "collectives", _collectives_text(dump)
-        if shardings is not None and shardings.table.num_devices > 1:
-            yield "replicated", replicated_text(shardings)
-        yield "work", work_line(dump)
-    size = (
-        f"{plural(facts.instructions, 'instruction')} in "
-        f"{plural(facts.computations, 'computation')}"
-    )
-    yield "coverage", f"{coverage_text(facts)}; {size}"
+# ---- facts -------------------------------------------------------------------------------------
 
 
 def memory_lines(dump: ModuleDump) -> Iterator[tuple[str, str]]:
@@ -302,7 +213,6 @@ def memory_lines(dump: ModuleDump) -> Iterator[tuple[str, str]]:
 
 
 def _other_spaces(memory: MemoryResults) -> str:
-    """Return the bytes of memory spaces besides the default one; the smallest ones together."""
     others = [space for space in memory.statement.spaces if space.color != DEFAULT_SPACE]
     sizes = [(space.total_bytes, space.name) for space in others if space.total_bytes]
     sizes.sort(key=lambda pair: -pair[0])
@@ -327,12 +237,7 @@ def work_line(dump: ModuleDump) -> str:
 
 
 def work_text(flops: Flops, *, is_partial: bool = False) -> str:
-    """Return the arithmetic of one run, as far as it is known.
-
-    Args:
-        flops: The products of the program.
-        is_partial: Whether parts of the text were not understood.
-    """
+    """Return the arithmetic of one run, as far as it is known; of a text with gaps `is_partial`."""
     least = flops.at_least
     if least is None:
         return NOT_KNOWN
@@ -356,21 +261,6 @@ def work_text(flops: Flops, *, is_partial: bool = False) -> str:
     return f"{known}{unknown}"
 
 
-def _devices_text(facts: Summary, shardings: ShardingResults | None) -> str:
-    """Return partitions, replicas, slices and mesh; partitions by shardings without a number."""
-    stated = facts.num_partitions
-    partitions = facts.evident_partitions or 1 if stated is None else stated
-    text = f"{plural(partitions, 'partition')} x {plural(facts.replica_count, 'replica')}"
-    if stated is None:
-        text += " by its shardings; the header has no number"
-    if shardings is None:
-        return text
-    slices, rest = divmod(shardings.table.num_devices, (partitions or 1) * facts.replica_count)
-    if slices > 1 and not rest:  # the text has the devices of one slice
-        text += f" in each of {slices} slices"
-    return f"{text}{mesh_text(shardings.table.meshes)}"
-
-
 def coverage_text(facts: Summary) -> str:
     """Return the share of the text that was understood, its gaps, and what it lacks."""
     coverage = facts.coverage
@@ -388,43 +278,8 @@ def coverage_text(facts: Summary) -> str:
     return ", ".join(parts)
 
 
-def _interface_text(count: int | None, values: Sequence[EntryValue]) -> str:
-    """Return the number of values, their bytes, and those donated or aliased."""
-    if count is None:
-        return NOT_KNOWN
-    arrays = f" ({plural(len(values), 'array')})" if len(values) != count else ""
-    size = sum_text([value.size_bytes for value in values])
-    padded = sum_text([value.padded_size_bytes for value in values])
-    padding = f" ({padded} with padding)" if padded != size else ""
-    parts = [f"{count:,}{arrays} of {size}{padding}" if count else "none"]
-    aliased = [value.size_bytes for value in values if value.aliased_with is not None]
-    if aliased:
-        is_input = values[0].kind == "parameter"
-        where = "donated to outputs" if is_input else "in donated buffers"
-        parts.append(f"{len(aliased):,} of {sum_text(aliased)} {where}")
-    donors = [value.size_bytes for value in values if value.donation == "donor"]
-    if donors:
-        parts.append(f"{len(donors):,} of {sum_text(donors)} donated for reuse")
-    return "; ".join(parts)
-
-
-def _collectives_text(dump: ModuleDump) -> str:
-    """Return the number of collectives, their bytes and exposure, and the number of each kind."""
-    result = collectives(dump)
-    counts = {kind: count for kind, count in result.static_counts().items() if count}
-    if not counts:
-        is_whole = result.is_complete and not summary(dump).coverage.gaps
-        return "none" if is_whole else "none in the parts that were understood"
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-    return collectives_text(dump, kinds)
-
-
-def head_notes(dump: ModuleDump) -> Iterator[str]:
+def full_notes(dump: ModuleDump) -> Iterator[str]:
     """Yield what is not known of a module, and the limits of its numbers."""
-    if names := ", ".join(opcodes(dump).unknown_opcodes):
-        yield f"opcodes not known to this version of hlo-lens: {names}"
-    if names := ", ".join(hlo_text(dump).unknown_attributes):
-        yield f"attributes not known to this version of hlo-lens: {names}"
     unknown = collectives(dump).unknown_opcodes
     if names := ", ".join(f"{count} {name}" for name, count in unknown):
         yield f"not counted as collectives, though named like one: {names}"
@@ -444,7 +299,6 @@ def head_notes(dump: ModuleDump) -> Iterator[str]:
 
 
 def _module_tables(dump: ModuleDump) -> Iterator[Table]:
-    """Yield all tables of a module with HLO text."""
     yield Table.of(summary(dump), title="Summary", is_data_only=True)
     memory = memory_results(dump)
     if memory is not None:
@@ -454,7 +308,6 @@ def _module_tables(dump: ModuleDump) -> Iterator[Table]:
 
 
 def _detail_tables(dump: ModuleDump) -> Iterator[Table]:
-    """Yield the tables for looking things up."""
     yield largest_table(dump)
     sources = source_bytes(dump)
     yield Table.of(
@@ -503,17 +356,12 @@ def _unknown_sizes(count: int) -> tuple[str, ...]:
 
 
 def _values_table(name: str, title: str, values: Sequence[EntryValue]) -> Table:
-    """Return the table of parameters or outputs; people see the columns with information."""
     left_out = {"kind"} if name == "parameters" else {"kind", "number"}
     columns = tuple(c for c in EntrySignature.COLUMNS if c.name not in left_out)
-    hidden = {"layout"}
+    optional = ("index", "sharding", "donation", "aliased_with")
+    hidden = {"layout", *(o for o in optional if not any(getattr(v, o) for v in values))}
     if all(value.padded_size_bytes == value.size_bytes for value in values):
         hidden.add("padded_size_bytes")
-    hidden |= {
-        field
-        for field in ("index", "sharding", "donation", "aliased_with")
-        if not any(getattr(value, field) for value in values)
-    }
     return Table(
         name=name,
         title=title,
@@ -521,8 +369,8 @@ def _values_table(name: str, title: str, values: Sequence[EntryValue]) -> Table:
         read_rows=lambda: rows_of(values, columns),
         row_count=len(values),
         totals={
-            size: sum(getattr(value, size) or 0 for value in values)
-            for size in ("size_bytes", "padded_size_bytes")
+            "size_bytes": sum(value.size_bytes or 0 for value in values),
+            "padded_size_bytes": sum(value.padded_size_bytes or 0 for value in values),
         },
         shown=tuple(c.name for c in columns if c.name not in hidden),
         notes=_unknown_sizes([value.size_bytes for value in values].count(None)),
@@ -564,14 +412,10 @@ def module_object(dump: ModuleDump) -> Mapping[str, object]:
 
 
 def _object_without_hlo(dump: ModuleDump) -> dict[str, object]:
-    """Return the JSON object of a module without HLO text: its memory at most."""
-    rows = "work fit sharding parameter_rows output_rows opcode_rows largest_instructions"
-    rows += " source_bytes log"
-    return {
-        **_facts_object(dump, name=dump.name),
-        "memory": memory_object(memory_results(dump)),
-        **dict.fromkeys(rows.split()),
-    }
+    rows = ["work", "fit", "sharding", "parameter_rows", "output_rows", "opcode_rows"]
+    rows += ["largest_instructions", "source_bytes", "log"]
+    memory = memory_object(memory_results(dump))
+    return {**_facts_object(dump, name=dump.name), "memory": memory, **dict.fromkeys(rows)}
 
 
 def _facts_object(dump: ModuleDump, *, name: str) -> dict[str, object]:

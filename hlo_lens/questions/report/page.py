@@ -9,13 +9,8 @@ from hlo_lens.load.programs import with_progress
 from hlo_lens.questions.dumps.groups import lead_of
 from hlo_lens.questions.findings.settings import with_sifted_findings
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.report.first_page import first_page
-from hlo_lens.questions.report.module_page import (
-    full_section,
-    module_page,
-    others_sections,
-    page_of_texts,
-)
+from hlo_lens.questions.report.first_page import first_page, full_page
+from hlo_lens.questions.report.module_page import module_page, others_sections, page_of_texts
 from hlo_lens.render.table import Report, Section, Sections
 from hlo_lens.render.to_json import ModulePage, report_of_pages
 
@@ -28,12 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReportedModules:
-    """Subject of the HTML page of a report.
-
-    Attributes:
-        modules: The modules, those of logs too.
-        logs: Sections on logs.
-    """
+    """Subject of the HTML page of a report: modules, those of logs too, and sections on logs."""
 
     modules: Sequence[ModuleDump]
     logs: Sequence[Section]
@@ -50,15 +40,17 @@ def report_modules(
 ) -> Report:
     """Return the report on some modules.
 
+    Modules are in the order of JSON and CSV; people see the training step first.
+
     Args:
-        modules: Modules in the order of JSON and CSV; people see the training step first.
         log: Log of the same compile or run, reported after them.
-        progress: Called with modules done and modules in all.
         makes: Part to make now instead of with its first use, so that `progress` covers it:
             ``data`` (nothing), ``pages`` for people, ``tables`` for CSV, or ``html`` (nothing, but
             memory of large modules is estimated for its picture).
         limit_bytes: Memory of a device; None for that of the device that a dump names.
         is_full: Whether people see all facts and tables instead of the first page.
+        modules: The modules.
+        progress: Called with modules done and modules in all.
     """
     given = {"limits_estimate": makes != "html", "is_quick": True, "limit_bytes": limit_bytes}
     dumps = with_sifted_findings([dump.stating(**given) for dump in modules])
@@ -70,14 +62,7 @@ def report_modules(
         ]
     shown = progress if makes == "pages" else None
     first = Sections(lambda: _pages_for_people(dumps, pages, shown, is_full=is_full))
-    logs = Sections(
-        lambda: (
-            section
-            for dump, page in zip(dumps, pages, strict=True)
-            if dump.log is not None
-            for section in page.sections
-        )
-    )
+    logs = Sections(lambda: _log_sections(dumps, pages))
     report = replace(
         report_of_pages("report", made),
         first_page=tuple(first) if makes == "pages" else first,
@@ -107,17 +92,20 @@ def _pages_for_people(
     *,
     is_full: bool,
 ) -> Iterator[Section]:
-    """Yield the page of the likely training step, and those of logs."""
     modules = [k for k, dump in enumerate(dumps) if dump.log is None]
     place, lead = lead_of([dumps[k] for k in modules], progress)
     if modules:
         dump, page = dumps[modules[place]], pages[modules[place]]
         dump.is_only |= lead.is_beside_helpers  # its commands need no --module
         if dump.has_hlo:
-            yield full_section(dump, lead) if is_full else first_page(dump, lead)
+            yield full_page(dump, lead) if is_full else first_page(dump, lead)
         else:
             yield from page.sections
             yield from others_sections(dump, lead)
+    yield from _log_sections(dumps, pages)
+
+
+def _log_sections(dumps: Sequence[ModuleDump], pages: Sequence[ModulePage]) -> Iterator[Section]:
     for dump, page in zip(dumps, pages, strict=True):
         if dump.log is not None:
             yield from page.sections

@@ -68,7 +68,7 @@ def what_if(
     from pathlib import Path
 
     from hlo_lens.program.pages import meant_modules
-    from hlo_lens.questions.what_if.combinations import Asked, what_if_modules
+    from hlo_lens.questions.what_if.combinations import what_if_modules
     from hlo_lens.questions.what_if.recompiling import Means
 
     def texts(value: object) -> tuple[str, ...]:
@@ -78,20 +78,17 @@ def what_if(
     specs = {  # however the version of jax prints a PartitionSpec
         name: str(spec).replace("PartitionSpec(", "P(", 1) for name, spec in (shard or {}).items()
     }
-    edits = {
+    asked = {
+        "target": texts(target),
         "donate": texts(donate),
         "undonate": texts(undonate),
         "shard": [f"{name}={spec}" for name, spec in specs.items()],
         "dtype": [f"{name}={element_type}" for name, element_type in (dtype or {}).items()],
         "constraint": texts(constraint),
+        "flag": [f"{name}={one}" for name, v in (flags or {}).items() for one in texts(v)],
+        "with": texts(versions),
+        "mesh": texts(mesh),
     }
-    asked = Asked(
-        targets=texts(target),
-        flags={name: texts(value) for name, value in (flags or {}).items()},
-        edits=tuple((kind, value) for kind, values in edits.items() for value in values),
-        versions=texts(versions),
-        meshes=texts(mesh),
-    )
     modules = meant_modules(program, module)
     path = str(program) if isinstance(program, str | Path) else modules[0].path
     means = Means(python=python, minutes=minutes, is_full=full)

@@ -10,25 +10,22 @@ JAX pairs them in order (jax/_src/interpreters/mlir.py, _set_up_aliases).
 
 from __future__ import annotations
 
-import functools
 import re
 from collections import defaultdict, deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import takewhile
 from math import prod
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.sharding.placement import (
     ShardedValue,
-    ShardingTable,
     index_text,
     module_shardings,
     sharding_table,
 )
 from hlo_lens.questions.what_if.edits import (
-    ChangedPart,
+    Change,
     InapplicableError,
     TextEdits,
     is_result_call,
@@ -40,47 +37,35 @@ from hlo_lens.text.patterns import matches, steps_of
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from hlo_lens.hlo.module import HloModule
-    from hlo_lens.shapes.shape import ShapeIndex
+    from hlo_lens.hlo.module import HloInstruction, HloModule
+    from hlo_lens.shapes.shape import Shape, ShapeIndex
 
 _SHOWN = 8
 _RESULT = re.compile(r"result(?:[\[{][\d,]*[\]}])?")
-_OUTPUT = "allow_spmd_sharding_propagation_to_output"
 
 
-@dataclass(frozen=True, kw_only=True)
 class EntryArrays:
-    """Arguments and results of a module before optimizations.
+    """Arguments and results of a module before optimizations; `table` has their shardings.
 
     Attributes:
-        module: The module.
-        table: Their shapes and shardings.
+        open_results: Positions of the results whose sharding XLA chooses.
     """
 
-    module: HloModule
-    table: ShardingTable
+    def __init__(self, module: HloModule) -> None:
+        self.module = module
+        self.table = sharding_table(module_shardings(module, None))
+        self.arguments, self.results = self.table.parameters, self.table.outputs
+        self.names = [str(value.value.name) for value in self.arguments]
+        self._parameters = {one.parameter_number: one for one in module.entry.parameters}
+        flags = booleans(module.header.get("allow_spmd_sharding_propagation_to_output", ""))
+        flags *= len(self.results) if len(flags) == 1 else 1
+        self.open_results = frozenset(k for k, is_open in enumerate(flags) if is_open)
 
-    @classmethod
-    def of(cls, module: HloModule) -> EntryArrays:
-        """Return arguments and results of a module."""
-        return cls(module=module, table=sharding_table(module_shardings(module, None)))
-
-    @functools.cached_property
-    def arguments(self) -> tuple[ShardedValue, ...]:
-        """The arguments."""
-        return self.table.parameters
-
-    @functools.cached_property
-    def results(self) -> tuple[ShardedValue, ...]:
-        """The results."""
-        return self.table.outputs
-
-    @functools.cached_property
-    def names(self) -> list[str]:
-        """Names of the arguments."""
-        return [str(value.value.name) for value in self.arguments]
+    def parameter(self, value: ShardedValue) -> HloInstruction:
+        """Return the instruction of an argument."""
+        return self._parameters[value.value.number]
 
     def arguments_of(self, pattern: str) -> list[int]:
         """Return the positions of the arguments whose name matches a pattern."""
@@ -91,16 +76,7 @@ class EntryArrays:
         index = pattern.removeprefix("result").replace("[", "{").replace("]", "}")
         if not pattern.startswith(("result", "{")) or self.arguments_of(pattern):
             return []
-        return [
-            position for position, value in enumerate(self.results) if value.value.index == index
-        ]
-
-    def nothing_matches(self, pattern: str) -> str:
-        """Return the reason why a change of no argument does not apply."""
-        if _RESULT.fullmatch(pattern):
-            names = listed([result_name(value) for value in self.results], _SHOWN)
-            return f"no result is called {pattern!r}; there is {names}"
-        return f"no argument is called {pattern!r}; there is {listed(self.names, _SHOWN) or 'none'}"
+        return [place for place, value in enumerate(self.results) if value.value.index == index]
 
     def parts(
         self,
@@ -109,38 +85,30 @@ class EntryArrays:
         pattern: str,
         make: Callable[[int], str],
         make_result: Callable[[int], str] | None = None,
-    ) -> list[ChangedPart]:
+    ) -> list[Change]:
         """Return the parts of a change, of all arguments and results that match a pattern.
 
-        Args:
-            kind: Kind of the change.
-            request: Target of the change.
-            pattern: Pattern of arguments, or name of a result.
-            make: Changes the argument at a position, as in `part_of`.
-            make_result: Changes the result at a position; None where only arguments can change.
+        `make` changes the argument at a position, as in `part_of`, `make_result` a result; None
+        where only arguments can change.
         """
         parts = [
-            part_of(kind, self.names[position], request, functools.partial(make, position))
+            part_of(kind, self.names[position], request, partial(make, position))
             for position in self.arguments_of(pattern)
         ]
         if make_result is not None:
-            for position in self.results_of(pattern):
-                name = result_name(self.results[position])
-                parts.append(part_of(kind, name, request, functools.partial(make_result, position)))
-        if parts:
-            return parts
-        why_not = self.nothing_matches(pattern)
-        return [
-            ChangedPart(kind=kind, target=pattern, request=request, applies=False, why_not=why_not)
-        ]
+            parts += [
+                part_of(kind, result_name(self.results[k]), request, partial(make_result, k))
+                for k in self.results_of(pattern)
+            ]
+        return parts or [part_of(kind, pattern, request, partial(self._nothing_matches, pattern))]
 
-    @functools.cached_property
-    def open_results(self) -> frozenset[int]:
-        """Positions of the results whose sharding XLA chooses."""
-        flags = booleans(self.module.header.get(_OUTPUT, ""))
-        if len(flags) == 1:
-            flags *= len(self.results)
-        return frozenset(position for position, is_open in enumerate(flags) if is_open)
+    def _nothing_matches(self, pattern: str) -> str:
+        names = listed(self.names, _SHOWN) or "none"
+        text = f"no argument is called {pattern!r}; there is {names}"
+        if _RESULT.fullmatch(pattern):
+            names = listed([result_name(value) for value in self.results], _SHOWN)
+            text = f"no result is called {pattern!r}; there is {names}"
+        raise InapplicableError(text)
 
 
 def booleans(text: str) -> list[bool]:
@@ -189,22 +157,13 @@ def is_optimizer_state(name: str) -> bool:
     return not _OPTIMIZER.isdisjoint(steps_of(name))
 
 
-def common_pattern(names: Sequence[str]) -> str:
-    """Return a pattern that matches some arguments, and perhaps others; empty for none.
-
-    >>> common_pattern(["s.opt[0].mu", "s.opt[0].nu"])
-    's/opt/0/**'
-    """
-    head = _common_prefix([steps_of(name) for name in names])
-    return "/".join((*head, "**")) if names else ""
+_PART = re.compile(r"\[[^\]]*\]|\.?[^.\[]+")
 
 
 def covering_patterns(chosen: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return few patterns that match some arguments and no others, as jax writes their paths.
+    """Return few patterns that match chosen ones of all arguments and no others, as jax writes.
 
-    Args:
-        chosen: Names of the arguments, and of results, which have no patterns.
-        names: Names of all arguments.
+    Results among the chosen have no patterns.
 
     >>> covering_patterns(["s.mu['v']", "s.mu['w']", "y"], ["s.mu['v']", "s.mu['w']", "x", "y"])
     ["s['**']", 'y']
@@ -213,10 +172,13 @@ def covering_patterns(chosen: Sequence[str], names: Sequence[str]) -> list[str]:
     """
     known = set(names)
     left = dict.fromkeys(one for one in chosen if one in known)
-    alike: dict[str, set[str]] = {}
+    alike: dict[str, set[str]] = defaultdict(set)
     for name in left if len(left) > 1 else ():
-        for pattern in _patterns_of(name):
-            alike.setdefault(pattern, set()).add(name)
+        steps = _PART.findall(name)
+        for first in range(1, len(steps)):  # a beginning of the path, any steps, an end or none
+            tails = ["".join(steps[last:]) for last in range(first + 1, len(steps))]
+            for tail in ("", *(tail for tail in tails if tail.startswith(("[", ".")))):
+                alike[f"{''.join(steps[:first])}['**']{tail}"].add(name)
     patterns = []
     ranked = sorted(alike, key=lambda one: (-len(alike[one]), not one.endswith("['**']"), len(one)))
     for pattern in ranked:
@@ -225,27 +187,6 @@ def covering_patterns(chosen: Sequence[str], names: Sequence[str]) -> list[str]:
             patterns.append(pattern)
             left = dict.fromkeys(one for one in left if one not in found)
     return [*patterns, *(one for one in chosen if one in left or one not in known)]
-
-
-_PART = re.compile(r"\[[^\]]*\]|\.?[^.\[]+")
-
-
-def _patterns_of(name: str) -> Iterator[str]:
-    """Yield the patterns of a path: a beginning of it, any steps, and an end of it or none."""
-    steps = _PART.findall(name)
-    for first in range(1, len(steps)):
-        head = "".join(steps[:first])
-        yield f"{head}['**']"
-        for last in range(first + 1, len(steps)):
-            tail = "".join(steps[last:])
-            if tail.startswith(("[", ".")):
-                yield f"{head}['**']{tail}"
-
-
-def _common_prefix(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return the steps that all paths begin with."""
-    steps = takewhile(lambda alike: len(set(alike)) == 1, zip(*paths, strict=False))
-    return tuple(alike[0] for alike in steps)
 
 
 # ---- pairs of arguments and results ------------------------------------------------------------
@@ -281,14 +222,14 @@ def pairs_of_text(arrays: EntryArrays) -> DonatedPairs:
     """Return the pairs and donors in the header."""
     numbers = {(one.value.number, index_of(one)): k for k, one in enumerate(arrays.arguments)}
     results = {index_of(one): k for k, one in enumerate(arrays.results)}
-    pairs = DonatedPairs()
+    donors = {numbers[one] for one in arrays.module.buffer_donor if one in numbers}
+    pairs = DonatedPairs(donors=donors)
     for alias in arrays.module.input_output_alias:
         position = numbers.get((alias.parameter_number, alias.parameter_index))
         output = results.get(alias.output_index)
         if position is not None and output is not None:
             pairs.outputs[position] = output
             pairs.kinds[position] = alias.kind
-    pairs.donors = {numbers[one] for one in arrays.module.buffer_donor if one in numbers}
     return pairs
 
 
@@ -365,7 +306,6 @@ def _paired(arrays: EntryArrays, donated: Sequence[int], free: Sequence[int]) ->
 def _paired_again(
     arrays: EntryArrays, before: DonatedPairs, added: set[int], removed: set[int]
 ) -> DonatedPairs:
-    """Return the pairs with further donated arguments, and without some."""
     everything = range(len(arrays.results))
     if _paired(arrays, sorted(before.arguments), everything) == before:  # as JAX pairs them
         return _paired(arrays, sorted((before.arguments | added) - removed), everything)
@@ -377,18 +317,19 @@ def _paired_again(
     return DonatedPairs(kept | new.outputs, (before.donors - removed) | new.donors)
 
 
-def _array(value: ShardedValue, *, is_global: bool = False) -> object:
+def _shape(value: ShardedValue, *, is_global: bool = False) -> Shape | None:
     shape = value.global_shape if is_global else value.device_shape or value.global_shape
-    if shape is None or shape.is_token:
-        return None
-    return shape.element_type, shape.dimensions, shape.memory_space
+    return None if shape is None or shape.is_token else shape
+
+
+def _array(value: ShardedValue, *, is_global: bool = False) -> object:
+    shape = _shape(value, is_global=is_global)
+    return shape and (shape.element_type, shape.dimensions, shape.memory_space)
 
 
 def _elements(value: ShardedValue, *, is_global: bool = False) -> object:
-    shape = value.global_shape if is_global else value.device_shape or value.global_shape
-    if shape is None or shape.is_token:
-        return None
-    return prod(size or 0 for size in shape.dimensions), shape.memory_space
+    shape = _shape(value, is_global=is_global)
+    return shape and (prod(size or 0 for size in shape.dimensions), shape.memory_space)
 
 
 # ---- donation ----------------------------------------------------------------------------------
@@ -396,20 +337,13 @@ def _elements(value: ShardedValue, *, is_global: bool = False) -> object:
 
 def edit_donation(
     edits: TextEdits, donate: Sequence[str] = (), undonate: Sequence[str] = ()
-) -> list[ChangedPart]:
-    """Donate arguments, and donate others no longer.
-
-    Args:
-        edits: Edits of the program before optimizations.
-        donate: Patterns of arguments to donate.
-        undonate: Patterns of arguments that are no longer donated.
-    """
-    arrays = EntryArrays.of(edits.module)
+) -> list[Change]:
+    """Donate the arguments of some patterns, and those of others no longer."""
+    arrays = EntryArrays(edits.module)
     before = pairs_of_text(arrays)
     removed = {position for pattern in undonate for position in arrays.arguments_of(pattern)}
     asked = {position for pattern in donate for position in arrays.arguments_of(pattern)}
-    added = asked - before.arguments - removed
-    after = before
+    added, after = asked - before.arguments - removed, before
     if added or removed & before.arguments:
         after = _paired_again(arrays, before, added, removed)
 
@@ -437,7 +371,7 @@ def edit_donation(
 
 def renew_donation(edits: TextEdits) -> None:
     """Pair donated arguments again where they no longer agree, as after a change of shardings."""
-    arrays = EntryArrays.of(edits.module)
+    arrays = EntryArrays(edits.module)
     before = pairs_of_text(arrays)
     if any(
         _array(arrays.arguments[argument]) != _array(arrays.results[output])
@@ -450,8 +384,6 @@ def renew_donation(edits: TextEdits) -> None:
 def _write(
     edits: TextEdits, arrays: EntryArrays, pairs: DonatedPairs, kinds: dict[int, str]
 ) -> None:
-    """Write the pairs into the header."""
-
     def index(value: ShardedValue) -> str:
         return index_text(index_of(value)) or "{}"
 
@@ -471,12 +403,10 @@ def _write(
 # ---- element types -----------------------------------------------------------------------------
 
 
-def edit_dtype(edits: TextEdits, requests: Iterable[str]) -> list[ChangedPart]:
+def edit_dtype(edits: TextEdits, requests: Iterable[str]) -> list[Change]:
     """Store arguments, and the results that they become, as other element types.
 
-    Args:
-        edits: Edits of the program before optimizations.
-        requests: ``PATTERN=bf16``: arguments by pattern, and a type by XLA's or numpy's name.
+    A request is ``PATTERN=bf16``: arguments by pattern, and a type by XLA's or numpy's name.
 
     Raises:
         UsageError: If a request is malformed, or its type is not known.
@@ -496,25 +426,21 @@ def _family(element_type: str) -> str:
     """Return ``float``, ``integer`` or ``other``: types convert within a family."""
     if element_type.startswith(("f", "bf")):
         return "float"
-    if element_type[0] in "su" and element_type[1:].isdecimal():
-        return "integer"
-    return "other"
+    is_integer = element_type[0] in "su" and element_type[1:].isdecimal()
+    return "integer" if is_integer else "other"
 
 
 class _TypeEditor:
     """Edits of the element types of one module."""
 
     def __init__(self, edits: TextEdits) -> None:
-        self.edits = edits
-        self.module = edits.module
-        self.arrays = EntryArrays.of(edits.module)
+        self.edits, self.module = edits, edits.module
+        self.arrays = EntryArrays(edits.module)
         self.becomes = becomes(self.arrays)
-        self.parameters = {one.parameter_number: one for one in edits.module.entry.parameters}
         self.stored: set[int] = set()
 
     def store(self, position: int, new: str) -> str:
-        """Store an argument, and the result that it becomes, as another type."""
-        value = self.arrays.arguments[position]
+        value, root = self.arrays.arguments[position], self.module.entry.root
         if value.value.number is None or index_of(value):
             raise InapplicableError("the arguments are passed as one tuple")
         if value.global_shape is None:
@@ -524,7 +450,7 @@ class _TypeEditor:
             raise InapplicableError(f"it is {new} already")
         if _family(old) != _family(new):
             raise InapplicableError(f"{old} is not stored as {new}")
-        result, root = self.becomes.get(position), self.module.entry.root
+        result = self.becomes.get(position)
         is_single = root is None or (root.opcode != "tuple" and root.attribute("sharding"))
         if result is not None and is_single:
             raise InapplicableError("the only result is not in a tuple")
@@ -539,7 +465,7 @@ class _TypeEditor:
     def _store_argument(self, position: int, new: str, *, stays_root: bool) -> None:
         """Give a parameter a new name and type; a conversion has its old ones."""
         edits, write = self.edits, self.edits.reference
-        parameter = self.parameters[self.arrays.arguments[position].value.number]
+        parameter = self.arrays.parameter(self.arrays.arguments[position])
         line, stored = edits.line(parameter), edits.new_name(parameter)
         line.name = stored
         line.types[0] = edits.parameter_types[position] = new
@@ -555,7 +481,7 @@ class _TypeEditor:
         edits, write, root = self.edits, self.edits.reference, self.module.entry.root
         assert root is not None  # checked by `store`
         edits.result_types[position] = new
-        user, operand_number, name = root, position, ""
+        user, operand_number = root, position
         if root.opcode != "tuple":
             name, shape = edits.new_name(root), root.shape_text.replace(f"{old}[", f"{new}[", 1)
             edits.line(root).is_root = False

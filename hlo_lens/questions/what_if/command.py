@@ -9,14 +9,13 @@ import click
 
 from hlo_lens.cli import exit_codes
 from hlo_lens.cli.options import compiling_options, module_option, read_meant
-from hlo_lens.cli.output import Output, format_option, option_group, progress_bar
+from hlo_lens.cli.output import Output, format_option, progress_bar, text_options
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hlo_lens.cli.options import Compiling
-    from hlo_lens.questions.what_if.combinations import Asked
     from hlo_lens.text.patterns import NamePattern
 
 _EXAMPLE = """\b
@@ -29,111 +28,35 @@ Example:
   hlo-lens what-if DIR --with 'jax==0.9.2'
   hlo-lens what-if DIR --flag xla_cpu_copy_insertion_use_region_analysis=true -o NEW
 """
+_CHANGES = {
+    "--target NAME": "Device and topology: v5p:2x2x2, h100_sxm, h100_sxm:1x2x8, cpu; several with "
+    "commas.",
+    "--flag NAME=VALUE": "Flag of XLA for this compile; several values with commas.",
+    "--donate PATTERN": "Donate arguments: state.opt.*, params/**/w.",
+    "--undonate PATTERN": "No longer donate arguments.",
+    "--shard PATTERN=P(..)": "Sharding of arguments, or of result{3}: \"params['w']=P(None, "
+    "'model')\".",
+    "--dtype PATTERN=TYPE": "Element type of stored arguments, and of the results that they "
+    "become: 'opt/**=bf16'.",
+    "--constraint ACTION LINE": "Sharding constraint: 'drop step.py:31', or \"add "
+    "step.py:31=P('data')\".",
+    "--mesh AXES": "Sizes of mesh axes: data=8,model=4; '*' for every split of the devices.",
+    "--with jax==V": "Versions that compile: jax==0.9.2, or jax==0.10.2,libtpu==0.0.51 (pip "
+    "installs them).",
+}
 
 
-def _asked(
-    targets: Sequence[str],
-    flags: Sequence[str],
-    donate: Sequence[str],
-    undonate: Sequence[str],
-    shard: Sequence[str],
-    dtype: Sequence[str],
-    constraint: Sequence[str],
-    meshes: Sequence[str],
-    versions: Sequence[str],
-) -> Asked:
-    """Return the changes that the options name; several targets and flags are split at commas."""
-    from hlo_lens.questions.what_if.combinations import Asked
-
-    values: dict[str, tuple[str, ...]] = {}
-    for flag in flags:
-        name, equals, text = flag.removeprefix("--").partition("=")
+def _flags(texts: Sequence[str]) -> Iterator[str]:
+    for text in texts:
+        name, equals, values = text.removeprefix("--").partition("=")
         if not equals or not name:
-            raise UsageError(f"--flag {flag!r}: write NAME=VALUE, such as xla_x=true")
-        values[name] = (*values.get(name, ()), *text.split(","))
-    edits = {
-        "donate": donate,
-        "undonate": undonate,
-        "shard": shard,
-        "dtype": dtype,
-        "constraint": constraint,
-    }
-    words = (word.strip() for text in targets for word in text.split(","))
-    return Asked(
-        targets=tuple(filter(None, words)),
-        flags=values,
-        edits=tuple((kind, value) for kind, texts in edits.items() for value in texts),
-        versions=tuple(versions),
-        meshes=tuple(meshes),
-    )
-
-
-_change_options = option_group(
-    "asked",
-    _asked,
-    click.option(
-        "--target",
-        "targets",
-        multiple=True,
-        metavar="NAME",
-        help="Device and topology: v5p:2x2x2, h100_sxm, h100_sxm:1x2x8, cpu; several with commas.",
-    ),
-    click.option(
-        "--flag",
-        "flags",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Flag of XLA for this compile; several values with commas.",
-    ),
-    click.option(
-        "--donate",
-        multiple=True,
-        metavar="PATTERN",
-        help="Donate arguments: state.opt.*, params/**/w.",
-    ),
-    click.option(
-        "--undonate", multiple=True, metavar="PATTERN", help="No longer donate arguments."
-    ),
-    click.option(
-        "--shard",
-        multiple=True,
-        metavar="PATTERN=P(..)",
-        help="Sharding of arguments, or of result{3}: \"params['w']=P(None, 'model')\".",
-    ),
-    click.option(
-        "--dtype",
-        multiple=True,
-        metavar="PATTERN=TYPE",
-        help="Element type of stored arguments, and of the results that they become: "
-        "'opt/**=bf16'.",
-    ),
-    click.option(
-        "--constraint",
-        multiple=True,
-        metavar="ACTION LINE",
-        help="Sharding constraint: 'drop step.py:31', or \"add step.py:31=P('data')\".",
-    ),
-    click.option(
-        "--mesh",
-        "meshes",
-        multiple=True,
-        metavar="AXES",
-        help="Sizes of mesh axes: data=8,model=4; '*' for every split of the devices.",
-    ),
-    click.option(
-        "--with",
-        "versions",
-        multiple=True,
-        metavar="jax==V",
-        help="Versions that compile: jax==0.9.2, or jax==0.10.2,libtpu==0.0.51 (pip installs "
-        "them).",
-    ),
-)
+            raise UsageError(f"--flag {text!r}: write NAME=VALUE, such as xla_x=true")
+        yield from (f"{name}={value}" for value in values.split(","))
 
 
 @click.command("what-if", epilog=_EXAMPLE)
 @click.argument("path", type=click.Path(allow_dash=True, readable=False))
-@_change_options
+@text_options(_CHANGES, is_multiple=True)
 @compiling_options("Longest time of one compile.")
 @click.option(
     "--full",
@@ -147,14 +70,15 @@ _change_options = option_group(
 @click.pass_context
 def what_if(
     context: click.Context,
+    /,
     path: str,
-    asked: Asked,
     compiling: Compiling,
     full: bool,
     each: bool,
     pattern: NamePattern | None,
     folder: str | None,
     format_: str,
+    **asked: Sequence[str],
 ) -> None:
     """Compile a dump's program again, with changes, without the program and the hardware.
 
@@ -165,16 +89,14 @@ def what_if(
     """
     from hlo_lens.questions.what_if.combinations import what_if_modules
 
+    asked["flag"] = list(_flags(asked["flag"]))
+    names = (name.strip() for text in asked["target"] for name in text.split(","))
+    asked["target"] = list(filter(None, names))
     modules = read_meant(path, pattern)
+    means = replace(compiling.means, is_full=full)
     with progress_bar("compiling") as progress:
         answer = what_if_modules(
-            modules,
-            asked,
-            means=replace(compiling.means, is_full=full),
-            output=folder,
-            path=path,
-            is_each=each,
-            progress=progress,
+            modules, asked, means=means, output=folder, path=path, is_each=each, progress=progress
         )
     Output(format=format_, path_out=None, rows=0, color="auto").write(answer.report)
     if answer.is_undecided:

@@ -65,13 +65,11 @@ _BACKENDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceProgram:
-    """A program from before optimizations.
+    """A program from before optimizations; None for what its dump does not have.
 
     Attributes:
-        module: Its HLO text.
-        target: The target that the dump names; None where it names none.
-        assignment: Device ids by replica and partition; None where the dump has none.
-        backend: Backend that its custom calls and flags are for; None if unknown.
+        assignment: Device ids by replica and partition.
+        backend: Backend that its custom calls and flags are for.
     """
 
     module: HloModule
@@ -100,16 +98,12 @@ def source_program(dump: ModuleDump) -> SourceProgram | None:
     module = dump.hlo if dump.stage == BEFORE else dump.before
     if module is None:
         return None
-    return SourceProgram(
-        module=module,
-        target=own_target(dump),
-        assignment=device_assignment(dump),
-        backend=backend_of_dump(dump),
-    )
+    target, backend = own_target(dump), backend_of_dump(dump)
+    ids = device_assignment(dump)
+    return SourceProgram(module=module, target=target, assignment=ids, backend=backend)
 
 
 def _call_targets(module: HloModule) -> list[str]:
-    """Return the targets of custom calls, each once, in the order of the text."""
     return list(dict.fromkeys(_TARGET_NAME.findall(module.columns.source.text)))
 
 
@@ -131,24 +125,17 @@ class CompileRequest:
     """One compile, as `worker.py` reads it.
 
     Attributes:
-        text: HLO text from before optimizations.
-        older_text: The same for parsers that cannot read it; empty for none.
-        backend: ``cpu``, ``tpu`` or ``gpu``.
+        text: HLO text from before optimizations; `older_text` for parsers that cannot read it.
         topology: Name of the topology (``v5e:2x4``), or partitions, hosts and devices of a GPU
             target (``1x1x8``); empty for CPU.
         topology_options: Further arguments of jax's ``get_topology_desc``, such as ``wrap``.
         gpu_config: Text of XLA's ``GpuTargetConfigProto``; empty for others.
-        replicas: Number of replicas.
-        partitions: Number of partitions of each.
         assignment: Device ids by replica and partition; None for ascending ids.
         uses_shardy: Whether the shardings are those of Shardy.
         propagates_to_parameters: Whether XLA may choose the sharding of each parameter; None where
             the program does not state it.
-        propagates_to_output: The same for the results.
         donors: Numbers of the donated parameters that no result is named for.
-        flags: Flags of this compile, name to value.
         host_parameters: Numbers of the parameters in host memory.
-        host_results: Numbers of the results in host memory.
     """
 
     text: str
@@ -170,7 +157,6 @@ class CompileRequest:
 
     @property
     def json(self) -> str:
-        """The request as the worker reads it."""
         return json.dumps(asdict(self), sort_keys=True)
 
     def digest(self, toolchain: str) -> str:
@@ -182,19 +168,15 @@ class CompileRequest:
 def request_of(
     program: SourceProgram, target: Target, *, flags: Mapping[str, str] | None = None
 ) -> CompileRequest:
-    """Return the request to compile a program, on the devices of its dump if they fit the target.
-
-    Args:
-        program: The program.
-        target: Its target.
-        flags: Flags of this compile.
-    """
+    """Return the request to compile a program, on the devices of its dump if that is its target."""
     module, (text, *older) = program.module, _texts_for_xla(program.module)
     sizes = (module.replica_count, module.num_partitions)
     ids = program.assignment if program.target == target else None
-    has_host = "S(5)" in module.header.get("entry_computation_layout", "")
-    layout = module.entry_computation_layout if has_host else None
-    results = () if layout is None else layout.result.tuple_shapes or (layout.result,)
+    shapes: Sequence[Sequence[Shape]] = ((), ())
+    if "S(5)" in module.header.get("entry_computation_layout", ""):  # host memory
+        layout = module.entry_computation_layout
+        if layout is not None:
+            shapes = layout.parameters, layout.result.tuple_shapes or (layout.result,)
     is_gpu = target.backend == "gpu"
     return CompileRequest(
         text=text,
@@ -211,8 +193,8 @@ def request_of(
         propagates_to_output=_propagates(module, "output"),
         donors=_donors(module),
         flags=flags or {},
-        host_parameters=() if layout is None else _in_host_memory(layout.parameters),
-        host_results=_in_host_memory(results),
+        host_parameters=_in_host_memory(shapes[0]),
+        host_results=_in_host_memory(shapes[1]),
     )
 
 
@@ -228,15 +210,11 @@ def _texts_for_xla(module: HloModule) -> list[str]:
         if any(own) and not all(own):
             edits.line(root).attributes["sharding"] = None
     texts = [edits.text()]
-    is_named = "sharding={mesh[" in module.columns.source.text
-    if is_named or _INDEXED.search(module.columns.source.text):
+    if re.search(r"sharding=\{mesh\[|[\w.-]#\d", module.columns.source.text):
         _take_elements(edits)
         _number_devices(edits)
         texts.append(edits.text())
     return [text[max(text.find("HloModule"), 0) :] for text in texts]
-
-
-_INDEXED = re.compile(r"[\w.-]#\d")
 
 
 def _take_elements(edits: TextEdits) -> None:
@@ -269,17 +247,15 @@ def _number_devices(edits: TextEdits) -> None:
         if text is None or instruction.shape is None:
             continue
         sharding = edits.module.reader.sharding(text)
-        leaves = [leaf for _, leaf in instruction.shape.leaves()]
+        leaves = (leaf for _, leaf in instruction.shape.leaves())
         words = []
         for element, leaf in zip(sharding.elements or (sharding,), leaves, strict=False):
             mesh = None if element.named is None else element.named.mesh
-            spec = None if mesh is None else element.to_partition_spec(mesh)
-            if mesh is not None and spec is not None:
+            if mesh is not None and (spec := element.to_partition_spec(mesh)) is not None:
                 element = HloSharding.from_partition_spec(mesh, spec, rank=leaf.rank)
             words.append(element.text)
-        edits.line(instruction).attributes["sharding"] = (
-            f"{{{', '.join(words)}}}" if sharding.elements else words[0]
-        )
+        whole = f"{{{', '.join(words)}}}" if sharding.elements else words[0]
+        edits.line(instruction).attributes["sharding"] = whole
 
 
 def _propagates(module: HloModule, which: str) -> tuple[bool, ...] | None:
@@ -292,13 +268,10 @@ def _donors(module: HloModule) -> tuple[int, ...]:
 
     The translation to MLIR makes an argument of each part of a tuple.
     """
-    leaves = [
-        (one.parameter_number, index)
-        for one in sorted(module.entry.parameters, key=lambda one: one.parameter_number or 0)
-        if one.shape is not None
-        for index, _ in one.shape.leaves()
-    ]
-    numbers = {leaf: number for number, leaf in enumerate(leaves)}
+    numbers: dict[object, int] = {}
+    for one in sorted(module.entry.parameters, key=lambda one: one.parameter_number or 0):
+        for index, _ in () if one.shape is None else one.shape.leaves():
+            numbers[one.parameter_number, index] = len(numbers)
     return tuple(numbers[one] for one in module.buffer_donor if one in numbers)
 
 
@@ -337,17 +310,13 @@ class Compilation:
 
     Attributes:
         dump: Folder of the new dump; it has texts also of some compiles that failed.
-        versions: Versions of the packages that compiled.
         memory_analysis: Byte figures of the executable, as jax names them; empty if not `is_full`.
         is_full: Whether the compile went on to its end, and not until memory and collectives were
             known.
         seconds: Seconds that the process took, whether now or when it was cached.
         dropped_attributes: Attributes of the text that the parser of this version does not know.
-        step: Step that failed: ``import``, ``parse``, ``target``, ``options``, ``compile``,
-            ``stopped`` where the process ended, or ``missing`` where a package is; empty where all
+        step: Step that failed: one of `_FAILED`, or ``missing`` where a package is; empty where all
             is well.
-        error: Error message; empty where all is well.
-        is_cached: Whether it was compiled by an earlier command.
         module: The module in the new dump, at its latest stage; None if there is none.
         shortage: Figures of XLA's message that the program does not fit: label and text.
         needed_bytes: Bytes that it needs by that message, rounded up; None without one.
@@ -377,7 +346,6 @@ class Compilation:
         return f"{_FAILED.get(self.step, self.step)}: {' '.join(lines[:_FIRST_LINES])}"
 
     def versions_for(self, target: Target | None) -> dict[str, str]:
-        """Return the versions of the packages that compile for a target."""
         names = _PACKAGES["cpu" if target is None else target.backend]
         return {name: self.versions[name] for name in names if name in self.versions}
 
@@ -413,28 +381,29 @@ class Compilation:
             )
 
 
+NOT_COMPILED = Compilation(dump=Path())
+
+
 def needed_memory(made: Compilation) -> tuple[tuple[tuple[str, str], ...], int | None]:
     """Return the figures of XLA's message that a program does not fit, and the bytes it needs.
 
     Empty and None for other outcomes; the bytes are rounded up.
     """
-    if made.step != "compile":
-        return (), None
-    from hlo_lens.logs.log import parse_log
+    from hlo_lens.logs.log import parse_log  # for few programs
 
-    log = parse_log(made.error, may_be_empty=True, path="XLA's message")
+    error = made.error if made.step == "compile" else ""
+    log = parse_log(error, may_be_empty=True, path="XLA's message")
     message = next(iter(log.compile_ooms), None)
     if message is None:
         return (), None
-    facts = []
-    if message.used:
-        label = f"{message.memory_space} {message.used_for or 'used'}"
-        facts.append((label, " and ".join(map(str, message.used))))
-    sizes = (("available", message.capacity), ("too much", message.exceeded))
-    named = ((part.name, part.size) for part in (*message.usage, *message.parts))
-    facts += [(name, str(size)) for name, size in (*sizes, *named) if size is not None]
-    needed = sum_of(size.at_most for size in message.used) if message.used else None
-    return tuple(facts) or (("memory", message.memory_space),), needed
+    sizes = [("available", message.capacity), ("too much", message.exceeded)]
+    sizes += [(part.name, part.size) for part in (*message.usage, *message.parts)]
+    facts = [(name, str(size)) for name, size in sizes if size is not None]
+    if not message.used:
+        return tuple(facts) or (("memory", message.memory_space),), None
+    label = f"{message.memory_space} {message.used_for or 'used'}"
+    facts.insert(0, (label, " and ".join(map(str, message.used))))
+    return tuple(facts), sum_of(size.at_most for size in message.used)
 
 
 _OPTION = re.compile(r"(?m)^\s*(xla_\w+|\w*tpu_\w+): (\S.*)$")
@@ -447,13 +416,9 @@ OPTION_TEXTS = ("debug_options", "tpu_comp_env.txt")
 
 def dumped_flags(dump: ModuleDump, again: ModuleDump) -> dict[str, str]:
     """Return the flags of a dump that its program, compiled again, was compiled without."""
-    differing: dict[str, str] = {}
-    for name in OPTION_TEXTS:
-        theirs, ours = dump.setting(name), again.setting(name)
-        if theirs is not None and ours is not None:
-            known = options_of(ours)
-            differing |= {k: v for k, v in options_of(theirs).items() if known.get(k) != v}
-    return differing
+    texts = [(dump.setting(name), again.setting(name)) for name in OPTION_TEXTS]
+    pairs = [(options_of(a), options_of(b)) for a, b in texts if a is not None and b is not None]
+    return {k: v for theirs, ours in pairs for k, v in theirs.items() if ours.get(k) != v}
 
 
 def options_of(text: str) -> dict[str, str]:
@@ -483,22 +448,18 @@ _MISSING = {
 
 @cache
 def toolchain_of(python: str) -> str:
-    """Return what a Python interpreter has to compile with: packages with versions, backends.
+    """Return what a Python interpreter has to compile with, as `worker.toolchain` prints it.
 
     Raises:
         MissingPackageError: If it has no jax, or cannot be run.
     """
-    if python == sys.executable:
-        found = toolchain()
-    else:
-        command = [python, str(WORKER)]
-        try:
-            run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-        except OSError as error:
-            raise MissingPackageError(f"{python}: cannot be run: {error.strerror}") from error
-        except subprocess.SubprocessError as error:
-            raise MissingPackageError(f"{python}: cannot be run: {error}") from error
-        found = run.stdout.strip()
+    command = [python, str(WORKER)]
+    try:
+        own = toolchain() if python == sys.executable else None
+        found = own or subprocess.check_output(command, text=True, timeout=60).strip()
+    except (OSError, subprocess.SubprocessError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise MissingPackageError(f"{python}: cannot be run: {why}") from error
     if "jaxlib " not in found:
         raise MissingPackageError(
             f"jax is not installed for {python}, and compiling needs it: "
@@ -528,15 +489,11 @@ def compiled(
 ) -> Compilation:
     """Return the outcome of a compile, from the cache if it was done before.
 
-    Outcomes that depend on limits of time and memory are not cached. An entry whose files are not
-    those that were written is replaced.
+    Outcomes that depend on limits of time and memory are not cached. An entry whose files have not
+    the sizes that were written is replaced.
 
-    Args:
-        request: The compile.
-        python: Interpreter whose jax compiles.
-        minutes: Longest time.
-        is_full: Whether to wait for the end, and not only until memory and collectives are known.
-        tick: Called from time to time while it runs.
+    With `is_full` it waits for the end, and not only until memory and collectives are known; `tick`
+    is called from time to time.
 
     Raises:
         MissingPackageError: If the interpreter has no jax.
@@ -560,7 +517,7 @@ def compiled(
         for file in (folder / "dump").rglob("*"):  # generated code is most of the bytes
             if file.is_file() and _SCRATCH.search(file.name):
                 file.unlink()
-        fields["files"] = _digests(folder / "dump")
+        fields["files"] = _sizes(folder / "dump")
         (folder / USED).write_text(json.dumps(fields), encoding="utf-8")
         is_kept = fields.get("step") != "stopped"
         if is_kept:
@@ -583,25 +540,30 @@ def _outcome(folder: Path) -> Compilation | None:
     """Return the outcome in a folder; None if there is none, or its files are not as written."""
     try:
         fields = json.loads((folder / USED).read_text(encoding="utf-8"))
-        if fields.pop("files") != _digests(folder / "dump"):
+        if fields.pop("files") != _sizes(folder / "dump"):
             return None
         return Compilation(dump=folder / "dump", is_cached=True, **fields)
     except (OSError, ValueError, TypeError, AttributeError, LookupError):
         return None
 
 
-def _digests(dump: Path) -> dict[str, str]:
-    """Return the digest of each file of a dump."""
-    digests = {}
-    for file in sorted(one for one in dump.rglob("*") if one.is_file()):
-        with file.open("rb") as data:
-            digest = hashlib.file_digest(data, "blake2b").hexdigest()[:_DIGEST_LENGTH]
-        digests[str(file.relative_to(dump))] = digest
-    return digests
+def _sizes(dump: Path) -> dict[str, int]:
+    files = (file for file in dump.rglob("*") if file.is_file())
+    return {str(file.relative_to(dump)): file.stat().st_size for file in files}
 
 
-_DIGEST_LENGTH = 32
 _FULL = "No space left on device"
+
+
+_ENVIRONMENT = {
+    "JAX_PLATFORMS": "cpu",
+    "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
 
 
 def _worker_result(
@@ -613,23 +575,15 @@ def _worker_result(
     is_full: bool,
     tick: Callable[[], None] | None,
 ) -> dict[str, object]:
-    """Run the worker in a folder; return the fields of the outcome."""
     asked, result = folder / "request.json", folder / "result.json"
     asked.write_text(request.json, encoding="utf-8")
     (folder / "dump").mkdir()
     is_ours = re.compile("XLA_|JAX_|LIBTPU_|TPU_|TF_|PYTHON")  # these change a compile
     devices = request.replicas * request.partitions if request.backend == "cpu" else 1
-    env = {name: value for name, value in os.environ.items() if not is_ours.match(name)} | {
-        "XLA_FLAGS": f"--xla_dump_to={folder / 'dump'} --xla_dump_hlo_as_text "
-        f"--xla_force_host_platform_device_count={devices}",
-        "JAX_PLATFORMS": "cpu",
-        "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
-        "TPU_SKIP_MDS_QUERY": "1",
-        "TPU_WORKER_HOSTNAMES": "localhost",
-        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-        "TF_CPP_MIN_LOG_LEVEL": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    flags = f"--xla_dump_to={folder / 'dump'} --xla_dump_hlo_as_text"
+    flags += f" --xla_force_host_platform_device_count={devices}"
+    env = {name: value for name, value in os.environ.items() if not is_ours.match(name)}
+    env |= {"XLA_FLAGS": flags, **_ENVIRONMENT}
     command = [python, str(WORKER), str(asked), str(result)]
     seen: list[tuple[object, ...]] = [()]
 
@@ -670,17 +624,13 @@ def written(dump: Path, backend: str) -> tuple[tuple[str, int, int], ...]:
     if len(options) != 1 or not (last := options[0].stat()).st_size:
         return ()
     prefix = options[0].name.removesuffix("debug_options")
-    texts = {
-        file.name.removeprefix(prefix): file
-        for file in dump.iterdir()
-        if file.name.startswith(prefix) and AFTER in file.name
-    }
+    files = [file for file in sorted(dump.glob(f"*{AFTER}*")) if file.name.startswith(prefix)]
     needed = [f"{AFTER}.txt", f"{AFTER}-buffer-assignment.txt"]
     needed += [f"{AFTER}_after_buffer_assignment.txt"] * (backend == "tpu")
-    if not all(any(name.endswith(end) for name in texts) for end in needed):
-        return ()
-    stats = [(name, file.stat()) for name, file in sorted(texts.items())]
-    if any(not one.st_size or one.st_mtime_ns > last.st_mtime_ns for _, one in stats):
+    is_whole = all(any(file.name.endswith(end) for file in files) for end in needed)
+    stats = [(file.name, file.stat()) for file in files]
+    is_open = any(not one.st_size or one.st_mtime_ns > last.st_mtime_ns for _, one in stats)
+    if is_open or not is_whole:
         return ()
     return tuple((name, one.st_size, one.st_mtime_ns) for name, one in stats)
 
@@ -689,11 +639,9 @@ class EndedProcess(NamedTuple):
     """A process that ended.
 
     Attributes:
-        seconds: Seconds that it took.
-        code: Its exit code.
         limit: Limit at which it was ended; empty for none.
-        is_enough: Whether it was ended because its work is done.
         last_words: Line of its log that says why it ended, else its exit code.
+        is_enough: Whether it was ended because its work is done.
     """
 
     seconds: float
@@ -711,15 +659,9 @@ def run_process(
     cwd: Path | None = None,
     until: Callable[[], bool] | None = None,
 ) -> EndedProcess:
-    """Run a command, its output in a file, until it ends or takes too much time or memory.
+    """Run a command, its output in the file `log`, until it ends or takes too much time or memory.
 
-    Args:
-        command: The command and its arguments.
-        env: Its environment.
-        log: File of its output.
-        minutes: Longest time.
-        cwd: Its folder; None for that of this process.
-        until: Returns whether it has done enough; then it is ended, too.
+    It is ended, too, once `until` returns that it has done enough.
     """
     began, limit, is_enough = time.monotonic(), "", False
     with log.open("wb") as out:
@@ -749,14 +691,14 @@ def run_process(
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-    seconds = round(time.monotonic() - began, 3)
+    seconds, code = round(time.monotonic() - began, 3), process.returncode
     text = log.read_text(encoding="utf-8", errors="replace")
-    words = _last_words(text) or f"exit code {process.returncode}"
-    return EndedProcess(seconds, process.returncode, limit, words, is_enough)
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [f"exit code {code}"]
+    last = next(filter(_FATAL.search, lines), lines[-1])[:400]
+    return EndedProcess(seconds, code, limit, last, is_enough)
 
 
 def _memory_share(pid: int) -> float:
-    """Return the share of the machine's memory that a process holds; 0 where it is not known."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
         return pages / os.sysconf("SC_PHYS_PAGES")
@@ -765,13 +707,6 @@ def _memory_share(pid: int) -> float:
 
 
 _FATAL = re.compile(r"^F\d{4} |Check failed|LLVM ERROR|Fatal Python error|Aborted")
-
-
-def _last_words(log: str) -> str:
-    """Return the line of a log that says why a process ended; empty if there is none."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    fatal = [line for line in lines if _FATAL.search(line)]
-    return (fatal or lines[-1:] or [""])[0][:400]
 
 
 def optimized_module(made: Compilation, name: str) -> ModuleDump | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.hlo.columns import END, NAME, OPERANDS, OPERANDS_END, SHAPE, STRIDE
@@ -13,41 +13,21 @@ from hlo_lens.questions.sharding.placement import custom_call_target
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloInstruction, HloModule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedPart:
-    """What a change means for one value of the program, or for the whole.
-
-    Attributes:
-        kind: As in `Change`.
-        target: Name of the value, or the value of the option.
-        applies: Whether it is made.
-        why_not: Why it cannot be; None if it can.
-        note: What it does where it applies; None for nothing to say.
-        request: Target of the `Change` that it is part of.
-    """
-
-    kind: str
-    target: str
-    applies: bool = True
-    why_not: str | None = None
-    note: str | None = None
-    request: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change that is asked for: an option of ``what-if`` and its value.
+    """A change that is asked for, or what it means for one value of the program.
 
     Attributes:
         kind: ``target``, ``flag``, ``with``, ``donate``, ``shard``, ...
-        target: The option's value.
+        target: Value of the option of ``what-if``; of a part the name of the value it changes.
         applies: Whether it can be made, in part at least.
-        why_not: Why it cannot; None if it can.
+        note: What a part does where it applies.
+        request: Of a part, the value of the option.
         parts: Values that it changes, and those that it cannot; empty for changes of the whole.
     """
 
@@ -55,23 +35,18 @@ class Change:
     target: str
     applies: bool = True
     why_not: str | None = None
-    parts: tuple[ChangedPart, ...] = ()
+    note: str | None = None
+    request: str = ""
+    parts: tuple[Change, ...] = ()
 
     @property
-    def all_parts(self) -> tuple[ChangedPart, ...]:
+    def all_parts(self) -> tuple[Change, ...]:
         """Its parts; of a change of the whole, one."""
-        whole = ChangedPart(
-            kind=self.kind,
-            target=self.target,
-            applies=self.applies,
-            why_not=self.why_not,
-            request=self.target,
-        )
-        return self.parts or (whole,)
+        return self.parts or (replace(self, request=self.target),)
 
-    def to_dict(self) -> dict[str, object]:
-        """Return what JSON has of the change as a whole."""
-        names = ("kind", "target", "applies", "why_not")
+    def to_dict(self, *further: str) -> dict[str, object]:
+        """Return what JSON has of the change."""
+        names = ("kind", "target", "applies", "why_not", *further)
         return {name: getattr(self, name) for name in names}
 
 
@@ -79,21 +54,13 @@ class InapplicableError(Exception):
     """A change cannot be made; the text says why."""
 
 
-def part_of(kind: str, target: str, request: str, make: Callable[[], str]) -> ChangedPart:
-    """Return the part of a change that a function makes: it returns what it did, or raises why not.
-
-    Args:
-        kind: Kind of the change.
-        target: Name of the value.
-        request: Target of the change.
-        make: Makes it; raises `InapplicableError` if it cannot.
-    """
+def part_of(kind: str, target: str, request: str, make: Callable[[], str]) -> Change:
+    """Return the part of a change that `make` makes: it returns what it did, or raises why not."""
     try:
-        return ChangedPart(kind=kind, target=target, request=request, note=make())
+        return Change(kind=kind, target=target, request=request, note=make())
     except InapplicableError as error:
-        return ChangedPart(
-            kind=kind, target=target, request=request, applies=False, why_not=str(error)
-        )
+        why_not = str(error)
+    return Change(kind=kind, target=target, request=request, applies=False, why_not=why_not)
 
 
 FUNC_RESULT = "xla.sdy.FuncResultSharding"
@@ -134,9 +101,6 @@ class LineEdits:
         operands: Position to another instruction of the computation, without ``%``.
         attributes: Name to new value as written; None removes one.
         is_root: Whether the line gets the mark ROOT, or loses it; None for neither.
-        is_removed: Whether the line goes.
-        before: Lines to add before it.
-        after: Lines to add after it.
     """
 
     name: str | None = None
@@ -153,11 +117,9 @@ class TextEdits:
     """Edits of the text of a module.
 
     Attributes:
-        module: The module as it is.
         header: New values of attributes of the header; empty removes one.
         parameter_types: New element types in header and signature, leaves of all parameters counted
-            together.
-        result_types: The same of the result.
+            together; `result_types` the same of the result.
     """
 
     def __init__(self, module: HloModule) -> None:
@@ -173,7 +135,6 @@ class TextEdits:
         return self.header.get(name, self.module.header.get(name, ""))
 
     def line(self, instruction: HloInstruction) -> LineEdits:
-        """Return the edits of an instruction's line."""
         return self._lines[instruction.row]
 
     def attribute(self, instruction: HloInstruction, name: str) -> str | None:
@@ -188,14 +149,14 @@ class TextEdits:
         return self.line(instruction).operands.get(position, own)
 
     def last_of_entry(self) -> LineEdits:
-        """Return the edits of the last line of the entry."""
         return self._lines[self.module.entry.rows[-1]]
 
     def new_name(self, near: HloInstruction) -> str:
         """Return a name that no instruction of its computation has yet."""
-        names = self._names.setdefault(
-            near.computation.name, {one.name for one in near.computation.instructions}
-        )
+        computation = near.computation
+        if computation.name not in self._names:
+            self._names[computation.name] = {one.name for one in computation.instructions}
+        names = self._names[computation.name]
         base = re.sub(r"\.\d+$", "", near.name)
         numbered = (f"{base}.edited.{number}" for number in itertools.count(1))
         name = next(one for one in numbered if one not in names)
@@ -209,7 +170,6 @@ class TextEdits:
         return f"%{name}" if is_marked else name
 
     def text(self) -> str:
-        """Return the edited text."""
         source = self.module.columns.source.text
         rows = sorted(self._lines.items(), key=lambda item: item[0])  # after one, before the next
         lines = [part for row, edits in rows for part in self._line_parts(row, edits)]
@@ -222,33 +182,25 @@ class TextEdits:
         return "".join([*pieces, source[done:]])
 
     def _header_parts(self) -> Iterator[tuple[int, int, str]]:
-        """Yield start, end and new text of the parts of the header that change."""
         module, text = self.module, self.module.columns.source.text
         head = _HEAD.match(text, module.start)
-        if head is None:
-            if self.header:
-                raise UsageError(f"{module.path} has no HloModule line")
-            return
-        end = head.end()
-        for name in _HEADER_ORDER:
-            old = module.header.get(name, "")
-            new = self.header_value(name)
-            written = f", {name}={new}" if new else ""
+        if head is None and self.header:
+            raise UsageError(f"{module.path} has no HloModule line")
+        begin = end = 0 if head is None else head.end()
+        for name in _HEADER_ORDER if head is not None else ():
+            start, old, new = end, module.header.get(name, ""), self.header_value(name)
             if name in module.header:
-                start = text.find(f", {name}={old}", head.end())
+                start = text.find(f", {name}={old}", begin)
                 end = start + len(f", {name}={old}")
-                if new != old:
-                    yield start, end, written
-            elif new:
-                yield end, end, written
+            if new != old:
+                yield start, end, f", {name}={new}" if new else ""
 
     def _signature(self) -> tuple[int, int, str]:
         """Edit the types in the header, and return the new signature of the entry."""
         if layout := self.header_value(_LAYOUT):
             self.header[_LAYOUT] = self._program_shape(layout)
-        entry = self.module.entry
-        span = entry.signature_span
-        return span.start, span.end, self._program_shape(entry.signature_text)
+        span = self.module.entry.signature_span
+        return span.start, span.end, self._program_shape(self.module.entry.signature_text)
 
     def _program_shape(self, text: str) -> str:
         parameters, arrow, result = text.rpartition("->")
@@ -256,7 +208,6 @@ class TextEdits:
         return f"{first}{arrow}{_with_types(result, self.result_types)}"
 
     def _line_parts(self, row: int, edits: LineEdits) -> Iterator[tuple[int, int, str]]:
-        """Yield start, end and new text of the parts of a line that change."""
         source = self.module.columns.source
         text, instruction = source.text, self.module.instruction(row)
         spans = self.module.columns.spans[row * STRIDE : (row + 1) * STRIDE]
@@ -279,27 +230,24 @@ class TextEdits:
         if edits.name is not None:
             yield spans[NAME], spans[NAME + 1], edits.name
         if edits.types:
-            shape = _with_types(instruction.shape_text, edits.types)
-            yield spans[SHAPE], spans[SHAPE + 1], shape
+            yield spans[SHAPE], spans[SHAPE + 1], _with_types(instruction.shape_text, edits.types)
         if edits.operands:
-            operands = self._operands(instruction, edits.operands)
-            yield spans[OPERANDS], spans[OPERANDS_END], operands
+            names = instruction.operand_names
+            yield from self._operands(names, edits.operands, spans[OPERANDS], spans[OPERANDS_END])
         if edits.attributes:
             attributes = _attributes(instruction, edits.attributes)
             yield spans[OPERANDS_END] + 1, spans[END], attributes
 
-    def _operands(self, instruction: HloInstruction, edited: Mapping[int, str]) -> str:
-        """Return the operand list with other operands; shapes and comments in it stay."""
-        text = instruction.operand_text
-        pieces, done = [], 0
-        for position, name in enumerate(instruction.operand_names):
+    def _operands(
+        self, names: Sequence[str], edited: Mapping[int, str], start: int, end: int
+    ) -> Iterator[tuple[int, int, str]]:
+        text = self.module.columns.source.text
+        for position, name in enumerate(names):
             written = re.compile(rf"(?<![\w.%-])%?{re.escape(name)}(?:#\d+)*(?![\w.#-])")
-            match = written.search(text, done)
-            if match is not None:
-                new = self.reference(edited[position]) if position in edited else match[0]
-                pieces += [text[done : match.start()], new]
-                done = match.end()
-        return "".join([*pieces, text[done:]])
+            if (match := written.search(text, start, end)) is not None:
+                start = match.end()
+                if position in edited:
+                    yield match.start(), start, self.reference(edited[position])
 
 
 def _attributes(instruction: HloInstruction, edited: Mapping[str, str | None]) -> str:
@@ -316,6 +264,5 @@ def _attributes(instruction: HloInstruction, edited: Mapping[str, str | None]) -
 
 
 def _with_types(text: str, types: Mapping[int, str]) -> str:
-    """Return a list of shapes with other element types of some leaves."""
     leaves = itertools.count()
     return _LEAF.sub(lambda match: types.get(next(leaves), match[0]), text)

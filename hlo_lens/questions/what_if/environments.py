@@ -1,11 +1,10 @@
 """Virtual environments with other versions of jax: the versions there are, and runs in them.
 
-The index is that of pip: ``PIP_INDEX_URL``, ``pip config``, else PyPI, read as JSON (PEP 691).
+Pip names the versions, by the package index that it is set to.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -13,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -23,20 +21,12 @@ from hlo_lens.text.errors import MissingPackageError, UsageError
 from hlo_lens.text.user_cache import ENVIRONMENTS, cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 # ---- versions ----------------------------------------------------------------------------------
 
-_PYPI = "https://pypi.org/simple"
-_TYPE = "application/vnd.pypi.simple.v1+json"
-_SECONDS = 30
 _RELEASE = re.compile(r"\d+(?:\.\d+)*")
-_MOST_BYTES = 1 << 26
 _REQUIREMENT = re.compile(r"(jax|jaxlib|libtpu)==([\w.]+)")
-
-
-class NoIndexError(Exception):
-    """The package index cannot be reached, or has no such package."""
 
 
 def version_key(version: str) -> tuple[int, ...]:
@@ -60,55 +50,19 @@ def named_versions(option: str, text: str) -> dict[str, str]:
     return named
 
 
-def _in_order(versions: Iterable[str]) -> tuple[str, ...]:
-    """Return the releases among some versions, each once, the oldest first."""
-    return tuple(sorted({one for one in versions if _RELEASE.fullmatch(one)}, key=version_key))
-
-
 def released_versions(package: str) -> tuple[str, ...]:
-    """Return the releases of a package that have wheels and are not yanked, the oldest first.
+    """Return the releases of a package that have wheels, the oldest first.
 
     Raises:
-        NoIndexError: If the index cannot be reached.
+        MissingPackageError: If the index cannot be reached.
     """
-    names = [str(file.get("filename", "")) for file in _listing(package) if not file.get("yanked")]
-    wheels = (name.removesuffix(".whl").split("-") for name in names if name.endswith(".whl"))
-    return _in_order(words[1] for words in wheels)
-
-
-@cache
-def _listing(package: str) -> tuple[dict[str, object], ...]:
-    """Return the files of a package."""
-    import ssl  # slow to import, as the next
-    import urllib.request
-
-    url = os.environ.get("PIP_INDEX_URL", "")
-    if not url:
-        command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
-        try:
-            run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-            url = run.stdout.strip()
-        except (OSError, subprocess.SubprocessError):
-            url = ""
-    page = f"{(url or _PYPI).rstrip('/')}/{package}/"
-    if not page.startswith(("https:", "http:")):
-        raise NoIndexError(f"the package index {page} is not on the network")
-    request = urllib.request.Request(page, headers={"Accept": _TYPE})
-    context = ssl.create_default_context(cafile=os.environ.get("PIP_CERT") or None)
-    try:
-        with urllib.request.urlopen(request, timeout=_SECONDS, context=context) as answer:
-            data = json.loads(answer.read(_MOST_BYTES))
-        return tuple(dict(one) for one in data["files"])
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise NoIndexError(f"the package index cannot be read: {error}") from error
-
-
-def cached_versions(package: str, backend: str) -> tuple[str, ...]:
-    """Return the versions of a package in finished environments for a backend, the oldest first."""
-    files = cache_folder(ENVIRONMENTS).glob(f"*_{backend}/{_COMPLETE}")
-    lines = (line for file in files for line in file.read_text("utf-8", "replace").splitlines())
-    pairs = (line.strip().partition("==") for line in lines)
-    return _in_order(version for name, _, version in pairs if name == package)
+    pip = ("pip", "index", "versions", "--only-binary=:all:", "--ignore-requires-python")
+    run = _run([sys.executable, "-m", *pip, "--retries=1", package], minutes=2)
+    listed = re.search(r"Available versions: (.*)", run)
+    if listed is None:
+        raise MissingPackageError(f"the package index cannot be read: {_last_lines(run, 1)}")
+    versions = [one for one in listed[1].split(", ") if _RELEASE.fullmatch(one)]
+    return tuple(sorted(versions, key=version_key))
 
 
 # ---- environments ------------------------------------------------------------------------------
@@ -127,6 +81,7 @@ _WRONG_PYTHON = re.compile(
 _MINORS = range(15, 8, -1)
 """Minor versions of Python 3 that are searched for."""
 
+_DONE = "\nexit code 0"
 _lock = Lock()
 
 
@@ -160,9 +115,7 @@ def requirements(text: str, backend: str) -> tuple[str, ...]:
 def environment_python(text: str, backend: str) -> str:
     """Return the interpreter of the environment with some versions, making it if there is none.
 
-    Args:
-        text: Versions, such as ``jax==0.9.2``.
-        backend: Backend whose packages are needed.
+    `text` has versions, such as ``jax==0.9.2``, whose packages for the backend are needed.
 
     Raises:
         UsageError: If `text` names no version of jax.
@@ -178,13 +131,14 @@ def environment_python(text: str, backend: str) -> str:
 
 
 def _make(home: Path, packages: tuple[str, ...]) -> None:
-    """Make an environment with the first Python that the packages support."""
     home.parent.mkdir(parents=True, exist_ok=True)
+    pip = (str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--retries=1")
+    install = (*pip, "--only-binary=jaxlib,libtpu,numpy,scipy,ml_dtypes", *packages)
     tried = []
     for python in _pythons():
-        shutil.rmtree(home, ignore_errors=True)
-        log = _installed(python, home, packages)
-        if log is None:
+        log = _run((python, "-m", "venv", "--clear", str(home)))
+        log = _run(install) if log.endswith(_DONE) else log
+        if log.endswith(_DONE):
             (home / _COMPLETE).write_text("\n".join(packages), encoding="utf-8")
             return
         shutil.rmtree(home, ignore_errors=True)
@@ -193,36 +147,33 @@ def _make(home: Path, packages: tuple[str, ...]) -> None:
                 f"{packages[0]} is not in the cache, and the package index cannot be reached"
             )
         if not _WRONG_PYTHON.search(log):
-            lines = [line for line in log.splitlines() if line.strip()]
-            raise MissingPackageError(f"{packages[0]}: {' '.join(lines[-2:])[:400]}")
-        run = subprocess.run([python, "-V"], capture_output=True, text=True, check=False)
-        tried.append(run.stdout.strip() or python)
+            raise MissingPackageError(f"{packages[0]}: {_last_lines(log, 2)}")
+        tried.append(_run((python, "-V")).partition("\n")[0].strip() or python)
     raise MissingPackageError(
         f"{' '.join(packages)}: no such versions, or none for a Python of this machine "
         f"({', '.join(tried) or 'none found'})"
     )
 
 
-def _installed(python: str, home: Path, packages: tuple[str, ...]) -> str | None:
-    """Install packages into a new environment; return pip's messages, None if all is well."""
-    pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--retries=1"]
-    binary = "--only-binary=jaxlib,libtpu,numpy,scipy,ml_dtypes"
-    for step in ([python, "-m", "venv", str(home)], [*pip, binary, *packages]):
-        try:
-            run = subprocess.run(
-                step,
-                capture_output=True,
-                text=True,
-                timeout=60 * _MINUTES,
-                check=False,
-                cwd=tempfile.gettempdir(),
-                env={k: v for k, v in os.environ.items() if not k.startswith("PYTHON")},
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return str(error)
-        if run.returncode:
-            return f"{run.stdout}\n{run.stderr}"
-    return None
+def _run(command: Sequence[str], minutes: float = _MINUTES) -> str:
+    try:
+        run = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=60 * minutes,
+            check=False,
+            cwd=tempfile.gettempdir(),
+            env={k: v for k, v in os.environ.items() if not k.startswith("PYTHON")},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return f"{run.stdout}\n{run.stderr}\nexit code {run.returncode}"
+
+
+def _last_lines(log: str, count: int) -> str:
+    lines = [line for line in log.splitlines() if line.strip() and "exit code" not in line]
+    return " ".join(lines[-count:])[:400]
 
 
 def _pythons() -> Iterator[str]:
@@ -232,22 +183,15 @@ def _pythons() -> Iterator[str]:
         names = [shutil.which(f"python3.{minor}")]
         names += map(str, Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
         code = f"import sys, venv, ensurepip; sys.exit(sys.version_info[1] != {minor})"
-        for name in filter(None, names):
-            if not subprocess.run([name, "-c", code], capture_output=True, check=False).returncode:
-                yield name
-                break
+        runs = (name for name in filter(None, names) if _run((name, "-c", code)).endswith(_DONE))
+        yield from (name for name in [next(runs, None)] if name is not None)
 
 
 def scripted(command: Sequence[str], *, python: str, folder: Path, minutes: float) -> Compilation:
-    """Run a command that compiles programs and return its dump.
+    """Run a command that compiles programs, in an environment; return its dump.
 
-    ``python`` of the command is that of the environment; ``XLA_FLAGS`` of the user are kept.
-
-    Args:
-        command: The command and its arguments.
-        python: Interpreter of the environment.
-        folder: Empty folder for the dump and the log.
-        minutes: Longest time of the run.
+    ``python`` of the command is that of the environment, `python`; ``XLA_FLAGS`` of the user are
+    kept. The empty `folder` gets dump and log.
     """
     dump, home = folder / "dump", Path(python).parent
     dump.mkdir(parents=True)

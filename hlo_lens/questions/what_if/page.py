@@ -16,7 +16,7 @@ from hlo_lens.text.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hlo_lens.questions.what_if.edits import Change, ChangedPart
+    from hlo_lens.questions.what_if.edits import Change
     from hlo_lens.questions.what_if.recompiling import Recompiled
 
 _FIRST = ("total_bytes", "peak_bytes", "temp_bytes")
@@ -26,7 +26,6 @@ _OF_FULL = {"generated_code_size": "generated code", "peak_memory": "peak, as ja
 """Figures that only a compile that goes on to its end has."""
 
 _OF_WORK = {"flops": "products", "equal_share_flops": "an equal share"}
-"""Figures of arithmetic."""
 
 _FIGURE_COLUMNS = (
     Column("figure", Unit.NONE, "name of the figure"),
@@ -34,10 +33,7 @@ _FIGURE_COLUMNS = (
     Column("changed", Unit.BYTES, "with the changes"),
     Column("delta", Unit.BYTES, "difference"),
 )
-_WORK_COLUMNS = tuple(
-    replace(column, unit=Unit.NONE if column.name == "figure" else Unit.FLOPS)
-    for column in _FIGURE_COLUMNS
-)
+_WORK_COLUMNS = (_FIGURE_COLUMNS[0], *(replace(c, unit=Unit.FLOPS) for c in _FIGURE_COLUMNS[1:]))
 _CHANGE_COLUMNS = (
     Column("change", Unit.NONE, "kind of change, and its value"),
     Column("alone_bytes", Unit.BYTES, "change of what must fit, with this change only"),
@@ -61,7 +57,8 @@ def what_if_report(rows: Sequence[Recompiled], path: str) -> Report:
         request = (row.name, tuple((one.kind, one.target) for one in row.changes))
         modules.setdefault((row.name, seen[request]), []).append(row)
         seen[request] += 1
-    targets = {row.target for row in rows if row.target}
+    targets = {row.target.name for row in rows if row.target is not None}
+    versions = filter(None, (row.shown.versions_for(row.target) for row in rows))
     return Report(
         kind="what-if",
         sections=[
@@ -71,52 +68,50 @@ def what_if_report(rows: Sequence[Recompiled], path: str) -> Report:
         data=envelope(
             "what-if",
             target=targets.pop() if len(targets) == 1 else None,
-            versions=dict(next((row.versions for row in rows if row.versions), {})),
+            versions=next(versions, {}),
             modules=[_object(row) for row in rows],
         ),
     )
 
 
-# ---- JSON --------------------------------------------------------------------------------------
-
-
 def _object(row: Recompiled) -> dict[str, object]:
-    equal, base, predicted = row.reproduction, row.base, row.predicted
+    known, shown, target, predicted = row.known, row.shown, row.target, row.predicted
+    equal, alone = known.reproduction, row.alone or (None,) * len(row.changes)
+    stats = (known.again, row.again)
     return {
         "name": row.name,
-        "basis": RECOMPILED if row.is_recompiled or predicted is not None else None,
-        "target": row.target or None,
+        "basis": RECOMPILED if known.figures is not None or predicted is not None else None,
+        "target": None if target is None else target.name,
         "reproduced": equal.is_equal,
         "differences": [asdict(one) for one in equal.differences],
         "reasons": list(equal.reasons),
-        "changes": [asdict(part) for change in row.changes for part in change.all_parts],
-        "requests": [
-            {
-                **change.to_dict(),
-                "alone": None if alone is None else alone.to_dict(),
-            }
-            for change, alone in _with_alone(row)
+        "changes": [
+            part.to_dict("note", "request") for change in row.changes for part in change.all_parts
         ],
-        "own": row.own.to_dict(),
-        "base": base.to_dict(),
+        "requests": [
+            {**change.to_dict(), "alone": None if made is None else made.to_dict()}
+            for change, made in zip(row.changes, alone, strict=True)
+        ],
+        "own": known.own.to_dict(),
+        "base": row.base.to_dict(),
         "predicted": None if predicted is None else predicted.to_dict(),
         "memory_limit_bytes": row.memory_limit,
-        "memory_limit_source": row.memory_source or None,
+        "memory_limit_source": None if target is None else target.memory_source or None,
         "fits": row.fits,
         "refusal": row.refusal or None,
-        "shortage": dict(row.shortage) or None,
-        "needed_bytes": row.needed_bytes,
+        "shortage": dict(shown.shortage) or None,
+        "needed_bytes": shown.needed_bytes,
         **{
-            name: {"base": getattr(base, name), "predicted": getattr(predicted, name, None)}
+            name: {"base": getattr(row.base, name), "predicted": getattr(predicted, name, None)}
             for name in ("wire_by_axis", "flops", "peak_source")
         },
         "memory_analysis": {
-            name: dict(stats) or None
-            for name, stats in zip(("base", "predicted"), row.stats, strict=True)
+            name: None if made is None else dict(made.memory_analysis) or None
+            for name, made in zip(("base", "predicted"), stats, strict=True)
         },
-        "versions": dict(row.versions),
-        "base_versions": dict(row.base_versions),
-        "seconds": row.seconds,
+        "versions": shown.versions_for(target),
+        "base_versions": known.again.versions_for(known.target),
+        "seconds": shown.seconds,
         "notes": list(row.notes),
         "dump": row.dump,
     }
@@ -128,45 +123,51 @@ def _object(row: Recompiled) -> dict[str, object]:
 def _section(row: Recompiled, path: str) -> Section:
     tables = [*_figure_tables(row)]
     if row.changes:
-        cells = [cells for pair in _with_alone(row) for cells in _change_rows(row, *pair)]
-        shown = ("change", *(("alone_bytes",) if any(row.alone) else ()), "applies")
+        alone = row.alone or (None,) * len(row.changes)
+        pairs = zip(row.changes, alone, strict=True)
+        cells = [cells for pair in pairs for cells in _change_rows(row, *pair)]
+        shown = ("change", *(("alone_bytes",) if any(alone) else ()), "applies")
         tables.append(table_of("changes", "Changes", _CHANGE_COLUMNS, cells, shown=shown))
-    if row.reproduction.differences:
-        tables.append(Table.of(row.reproduction, title="Figures that are not reproduced"))
-    return Section(
-        title=row.name, facts=tuple(_facts(row, path)), tables=tuple(tables), notes=row.notes
-    )
+    if row.known.reproduction.differences:
+        title = "Figures that are not reproduced"
+        tables.append(Table.of(row.known.reproduction, title=title))
+    facts = tuple(_facts(row, path))
+    return Section(title=row.name, facts=facts, tables=tuple(tables), notes=row.notes)
 
 
 def _facts(row: Recompiled, path: str) -> Iterator[tuple[str, str]]:
+    base, predicted, target = row.known.target, row.predicted, row.target
     yield "compiled again", _reproduced_text(row)
-    if row.target:
-        by = _versions_text(row.versions, row.seconds) if row.predicted is not None else ""
-        yield "target", f"{_arrow(row.base_target or None, row.target)}{by}"
-    yield from row.shortage
-    if row.refusal and (row.changes or row.reproduction.is_equal is not None):
+    if target is not None:
+        versions = row.shown.versions_for(target) if predicted is not None else {}
+        by = _versions_text(versions, row.shown.seconds)
+        yield "target", f"{_arrow(None if base is None else base.name, target.name)}{by}"
+    yield from row.shown.shortage
+    if row.refusal and (row.changes or row.known.reproduction.is_equal is not None):
         yield "with changes", row.refusal
-    if row.memory_limit is not None and row.fits is not None:
-        current = row.predicted or (row.base if not row.changes else None)
+    if target is not None and row.memory_limit is not None and row.fits is not None:
+        current = predicted or (row.base if not row.changes else None)
         size = None if current is None else current.total_bytes
         used = "" if size is None else f"{format_bytes(size)} of "
-        limit = f"{format_bytes(row.memory_limit)} of a device ({row.memory_source})"
+        limit = f"{format_bytes(row.memory_limit)} of a device ({target.memory_source})"
         yield "fits", f"{'yes' if row.fits else 'no'}: {used}{limit}"
-    if row.predicted is not None and row.base.peak_source != row.predicted.peak_source:
-        yield "peak at", _arrow(row.base.peak_source, row.predicted.peak_source)
+    if predicted is not None and row.base.peak_source != predicted.peak_source:
+        yield "peak at", _arrow(row.base.peak_source, predicted.peak_source)
     if row.fits is False:
-        is_named = any(change.kind == "target" for change in row.changes)
-        target = f" --target {shell_word(row.target)}" if is_named else ""
-        yield "next", f"{_command('fit', row, path)}{target}"
+        is_named = target is not None and any(one.kind == "target" for one in row.changes)
+        option = f" --target {shell_word(target.name)}" if target and is_named else ""
+        yield "next", f"{_command('fit', row, path)}{option}"
     if row.dump is not None:
         yield "new dump", row.dump
         yield "next", _command("diff", row, path, row.dump)
 
 
 def _reproduced_text(row: Recompiled) -> str:
-    if not row.base_versions and not row.refusal and not any(one.applies for one in row.changes):
+    known, again = row.known, row.known.again
+    versions = again.versions_for(known.target)
+    if not versions and not row.refusal and not any(one.applies for one in row.changes):
         return "not compiled: no change applies"
-    equal, by = row.reproduction, _versions_text(row.base_versions, row.base_seconds)
+    equal, by = known.reproduction, _versions_text(versions, again.seconds)
     if equal.is_equal is None and row.refusal and not row.changes:
         return f"not possible: {row.refusal}{by}"
     if equal.is_equal is None:
@@ -186,7 +187,7 @@ def _versions_text(versions: Mapping[str, str], seconds: float) -> str:
 def _command(name: str, row: Recompiled, *paths: str) -> str:
     """Return a command on the module of a row alone; the first path is that of its dump."""
     words = (shell_word(path or "PATH") for path in paths)
-    return " ".join(filter(None, ("hlo-lens", name, *words, row.module_option)))
+    return " ".join(filter(None, ("hlo-lens", name, *words, row.known.dump.module_option)))
 
 
 def _arrow(base: str | None, head: str | None) -> str:
@@ -195,69 +196,55 @@ def _arrow(base: str | None, head: str | None) -> str:
 
 
 def _figure_tables(row: Recompiled) -> Iterator[Table]:
-    if row.base.total_bytes is None and row.predicted is None:
+    base, head = row.base, row.predicted
+    if base.total_bytes is None and head is None:
         return
     names = (*_FIRST, *(name for name in FIGURES if name not in _FIRST))
-    values = [
-        (FIGURES[name], getattr(row.base, name), getattr(row.predicted, name, None))
-        for name in names
-    ]
-    base = row.base.wire_by_axis
-    head = {} if row.predicted is None else row.predicted.wire_by_axis
-    for axis in dict.fromkeys((*base, *head)):
-        changed = None if row.predicted is None else head.get(axis, 0)
-        values.append((f"  over {axis}", base.get(axis, 0), changed))
+    values = [(FIGURES[name], getattr(base, name), getattr(head, name, None)) for name in names]
+    axes = dict(head.wire_by_axis) if head is not None else {}
+    for axis in dict.fromkeys((*base.wire_by_axis, *axes)):
+        changed = None if head is None else axes.get(axis, 0)
+        values.append((f"  over {axis}", base.wire_by_axis.get(axis, 0), changed))
     for name, label in _OF_FULL.items():
-        now, changed = (stats.get(f"{name}_in_bytes") for stats in row.stats)
+        now, changed = (
+            None if made is None else made.memory_analysis.get(f"{name}_in_bytes")
+            for made in (row.known.again, row.again)
+        )
         if now or changed:
             values.append((label, now, changed))
-    products = [
-        (label, getattr(row.base, name), getattr(row.predicted, name, None))
-        for name, label in _OF_WORK.items()
-    ]
-    rows, work = (
-        [
-            (label, now, changed, None if None in (now, changed) else changed - now)
-            for label, now, changed in figures
-        ]
-        for figures in (values, products)
-    )
-    shown = ("figure", "now") if row.predicted is None else ("figure", "now", "changed", "delta")
-    yield table_of("figures", "Figures of one device", _FIGURE_COLUMNS, rows, shown=shown)
-    yield table_of("work", "Work of one device in one run, FLOP", _WORK_COLUMNS, work, shown=shown)
-
-
-def _with_alone(row: Recompiled) -> list[tuple[Change, Figures | None]]:
-    return list(zip(row.changes, row.alone or (None,) * len(row.changes), strict=True))
+    work = [(label, getattr(base, n), getattr(head, n, None)) for n, label in _OF_WORK.items()]
+    shown = ("figure", "now", *(() if head is None else ("changed", "delta")))
+    for key, title, columns, cells in (
+        ("figures", "Figures of one device", _FIGURE_COLUMNS, values),
+        ("work", "Work of one device in one run, FLOP", _WORK_COLUMNS, work),
+    ):
+        rows = [(*one, None if None in one[1:] else one[2] - one[1]) for one in cells]
+        yield table_of(key, title, columns, rows, shown=shown)
 
 
 def _change_rows(row: Recompiled, change: Change, made: Figures | None) -> Iterator[Row]:
-    """Yield the row of a change, and those of its parts if there are several."""
     alone, base = None if made is None else made.total_bytes, row.base.total_bytes
     saved = None if alone is None or base is None else alone - base
     parts = change.all_parts
+    answers = [
+        f"yes{f': {part.note}' if part.note else ''}" if part.applies else f"no: {part.why_not}"
+        for part in parts
+    ]
     if len(parts) == 1:
-        yield f"{parts[0].kind} {parts[0].target}", saved, _answer(parts[0])
+        yield f"{parts[0].kind} {parts[0].target}", saved, answers[0]
         return
     count = sum(part.applies for part in parts)
     yield f"{change.kind} {change.target}", saved, f"{count} of {len(parts)} values"
-    for part in parts:
-        yield f"  {part.target}", None, _answer(part)
-
-
-def _answer(part: ChangedPart) -> str:
-    if not part.applies:
-        return f"no: {part.why_not}"
-    return f"yes: {part.note}" if part.note else "yes"
+    for part, answer in zip(parts, answers, strict=True):
+        yield f"  {part.target}", None, answer
 
 
 # ---- combinations ------------------------------------------------------------------------------
 
 
 def _combinations_section(rows: Sequence[Recompiled]) -> Section:
-    """Return the section on one module with several combinations of changes."""
     first = rows[0]
-    base = first.base.total_bytes
+    base, target = first.base.total_bytes, first.known.target
     now = "" if base is None else f": must fit {format_bytes(base)}"
     table = table_of(
         "combinations",
@@ -267,12 +254,11 @@ def _combinations_section(rows: Sequence[Recompiled]) -> Section:
         shown=["changes", "fits", "total_bytes", "temp_bytes", "sent", "flops"],
         if_filled=("refusal",),
     )
-    return Section(
-        title=first.name,
-        facts=(("compiled again", _reproduced_text(first)), ("now", f"{first.base_target}{now}")),
-        tables=(table,),
-        notes=first.notes,
+    facts = (
+        ("compiled again", _reproduced_text(first)),
+        ("now", f"{'' if target is None else target.name}{now}"),
     )
+    return Section(title=first.name, facts=facts, tables=(table,), notes=first.notes)
 
 
 def _combination(row: Recompiled) -> Row:

@@ -20,6 +20,7 @@ from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.sharding.mesh_axes import named_meshes
 from hlo_lens.questions.what_if.arguments import edit_donation, edit_dtype, renew_donation
 from hlo_lens.questions.what_if.compiling import (
+    NOT_COMPILED,
     Compilation,
     compiled,
     dumped_flags,
@@ -52,22 +53,22 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
     from hlo_lens.questions.what_if.compiling import CompileRequest, SourceProgram
-    from hlo_lens.questions.what_if.edits import Change, ChangedPart
+    from hlo_lens.questions.what_if.edits import Change
 
 # ---- figures ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Figures of one compile, of one device; None where not known.
+    """Figures of one compile, of one device in one run; None where not known.
 
     Attributes:
         host_bytes: Arguments, outputs, aliased and temporaries in host memory.
-        flops: Arithmetic of matrix products and convolutions in one run.
+        flops: Arithmetic of matrix products and convolutions.
         equal_share_flops: That of the whole program over the number of devices.
-        wire_by_axis: Bytes that leave each device in one run, by mesh axes.
+        wire_by_axis: Bytes that leave the device, by mesh axes.
         peak_source: Source line of the instruction at the peak.
-        is_exact: Whether the memory is XLA's buffer assignment and exact.
+        is_exact: Whether the memory is XLA's buffer assignment, and no estimate.
     """
 
     argument_bytes: Annotated[int | None, Unit.BYTES, "arguments"] = None
@@ -123,13 +124,11 @@ def figures(module: ModuleDump) -> Figures:
     if not module.has_hlo:
         return made
     known = collectives(module)
+    groups = collectives_by(known.collectives, "axis").groups
     return replace(
         made,
         wire_bytes_per_device=known.wire_bytes_per_device,
-        wire_by_axis={
-            group.axis: group.wire_bytes_per_run
-            for group in collectives_by(known.collectives, "axis").groups
-        },
+        wire_by_axis={group.axis: group.wire_bytes_per_run for group in groups},
         flops=flops(module).total,
         equal_share_flops=work(module).equal_share_flops,
     )
@@ -151,7 +150,6 @@ class Reproduction(Records[Difference]):
     Attributes:
         is_equal: Whether all figures are equal; None if the dump has none to compare with.
         compared: Number of figures compared.
-        differences: The others.
         reasons: Known reasons of a difference: versions, options, constants.
     """
 
@@ -199,9 +197,7 @@ class Means:
     """Means of compiling.
 
     Attributes:
-        python: Interpreter whose jax compiles. A path is made absolute, because compiles run in
-            another folder; links are kept, as that of a virtual environment; names are those of
-            ``PATH``.
+        python: Interpreter whose jax compiles; a name is that of a program on ``PATH``.
         minutes: Longest time of one compile.
         until: Time at which compiles end, by `time.monotonic`; None for no such limit.
         is_full: Whether compiles go on to their end, and not only until memory and collectives are
@@ -214,7 +210,7 @@ class Means:
     is_full: bool = False
 
     def __post_init__(self) -> None:
-        if Path(self.python).name != self.python:
+        if Path(self.python).name != self.python:  # compiles run in another folder
             object.__setattr__(self, "python", str(Path(self.python).absolute()))
 
     def within(self) -> Means:
@@ -223,7 +219,6 @@ class Means:
 
     @property
     def is_late(self) -> bool:
-        """Whether no time is left."""
         return self.until is not None and time.monotonic() >= self.until
 
     @property
@@ -235,11 +230,7 @@ class Means:
 
 
 class Compiler:
-    """Runs compiles and counts them.
-
-    Attributes:
-        means: Interpreter and limits.
-    """
+    """Runs compiles and counts them for `progress`."""
 
     def __init__(self, means: Means, progress: Progress | None = None) -> None:
         self.means = means
@@ -264,13 +255,8 @@ class Compiler:
     def compiled(self, request: CompileRequest, versions: str = "") -> Compilation:
         """Return the outcome of a compile, by other versions of jax if some are named."""
         python = environment_python(versions, request.backend) if versions else self.means.python
-        made = compiled(
-            request,
-            python=python,
-            minutes=self.means.minutes_left,
-            is_full=self.means.is_full,
-            tick=self._show,
-        )
+        minutes, is_full = self.means.minutes_left, self.means.is_full
+        made = compiled(request, python=python, minutes=minutes, is_full=is_full, tick=self._show)
         self._done += 1
         self._show()
         return made
@@ -286,8 +272,8 @@ def compiled_again(
     """Compile a program for a target, on the devices of its dump if that is its own target.
 
     Versions of the CUDA plugin that time kernels on the GPU compile without doing so. A program
-    that XLA refuses because it does not fit has all texts of its dump, with the memory that XLA
-    names: its figures are known.
+    that XLA refuses because it does not fit has all texts of its dump: its figures are known where
+    they agree with the memory that XLA names.
     """
     request = request_of(program, target, flags=flags)
     made = pool.compiled(request, versions)
@@ -321,15 +307,11 @@ class Base:
     """A module compiled again without changes.
 
     Attributes:
-        dump: The module.
         program: Its program; None if the dump lacks it.
         target: Target without changes; None if it is not known.
         flags: Flags of the dump that are not the compiler's own.
-        own: Figures of the dump.
-        again: The compile; None if it was not possible.
-        figures: Its figures.
-        reproduction: Comparison of both.
-        refusal: Why it was not possible.
+        own: Figures of the dump; `figures` are those of the compile, `again`.
+        refusal: Why it cannot be compiled.
         notes: Limits of the answer.
     """
 
@@ -338,7 +320,7 @@ class Base:
     target: Target | None
     own: Figures
     flags: Mapping[str, str] = field(default_factory=dict)
-    again: Compilation | None = None
+    again: Compilation = NOT_COMPILED
     figures: Figures | None = None
     reproduction: Reproduction = field(default_factory=Reproduction)
     refusal: str = ""
@@ -357,32 +339,27 @@ class Base:
 def base_of(dump: ModuleDump, targets: Sequence[str] = ()) -> Base:
     """Return a module that is not compiled yet, with why it cannot be.
 
-    Args:
-        dump: The module.
-        targets: Targets asked for; the first counts where the dump names none.
+    The first of the `targets` asked for counts where the dump names none.
     """
-    program, backend = source_program(dump), backend_of_dump(dump)
+    program, backend, assumed = source_program(dump), backend_of_dump(dump), assumed_target(dump)
     own = figures(dump) if memory_results(dump) is not None or dump.has_hlo else Figures()
-    base = Base(dump=dump, program=program, target=None, own=own)
-    if program is None:
-        text = f"no text from before optimizations; XLA writes it with {TEXT_FLAGS}"
-        return replace(base, refusal=text)
-    if program.obstacle:
-        return replace(base, refusal=program.obstacle)
-    if program.target is not None:
-        return replace(base, target=program.target)
+    target, refusal, note = None, "", ""
     named = parse_target(targets[0]) if targets else None
-    if named is not None and named.backend == (backend or named.backend):
-        note = f"the dump does not name its device; compiled for {named.name} as asked"
-        return replace(base, target=named, notes=(note,))
-    assumed = assumed_target(dump)
-    if assumed is not None:
+    unnamed = "the dump does not name its device"
+    if program is None or program.obstacle:
+        refusal = f"no text from before optimizations; XLA writes it with {TEXT_FLAGS}"
+        refusal = refusal if program is None else program.obstacle
+    elif program.target is not None:
+        target = program.target
+    elif named is not None and named.backend == (backend or named.backend):
+        target, note = named, f"{unnamed}; compiled for {named.name} as asked"
+    elif assumed is not None:
         known = f", only {target_text(dump)}" if backend == "gpu" else ""
-        note = f"the dump does not name its device{known}; compiled for {assumed.name}"
-        return replace(base, target=assumed, notes=(note,))
-    what = backend or "backend and device"
-    text = f"the dump does not name its device ({what}): name one with --target"
-    return replace(base, refusal=text)
+        target, note = assumed, f"{unnamed}{known}; compiled for {assumed.name}"
+    else:
+        refusal = f"{unnamed} ({backend or 'backend and device'}): name one with --target"
+    notes = (note,) if note else ()
+    return Base(dump=dump, program=program, target=target, own=own, refusal=refusal, notes=notes)
 
 
 def compiled_base(base: Base, pool: Compiler) -> Base:
@@ -414,15 +391,13 @@ def edited(
 ) -> tuple[HloModule, tuple[Change, ...]]:
     """Return a program with changes, and the changes with what they mean for each value.
 
-    Args:
-        module: The program before optimizations.
-        changes: All changes; those of other kinds are returned as they are.
-        meshes: Meshes of a program whose text names none.
+    Changes of other kinds are returned as they are. `meshes` are those of a program whose text
+    names none.
 
     Raises:
         UsageError: If a change is malformed.
     """
-    parts: dict[tuple[str, str, str], ChangedPart] = {}
+    parts: dict[tuple[str, str, str], Change] = {}
     for step in _steps(changes, meshes):
         edits = TextEdits(module)
         made = step(edits)
@@ -434,15 +409,22 @@ def edited(
             text = edits.text()
             if text != module.columns.source.text:
                 module = parse_hlo(text)
-    made_parts = tuple(parts.values())
-    return module, tuple(
-        _with_parts(one, made_parts) if one.kind in EDITS else one for one in changes
-    )
+    whole = []
+    for change in changes:
+        if change.kind in EDITS:
+            asked = change.kind, change.target
+            own = tuple(one for one in parts.values() if (one.kind, one.request) == asked)
+            applies = any(one.applies for one in own)
+            refused = "; ".join(dict.fromkeys(one.why_not or "" for one in own if not one.applies))
+            why_not = None if applies else refused or "nothing to change"
+            change = replace(change, applies=applies, why_not=why_not, parts=own)
+        whole.append(change)
+    return module, tuple(whole)
 
 
 def _steps(
     changes: Sequence[Change], meshes: Sequence[Mesh]
-) -> Iterator[Callable[[TextEdits], list[ChangedPart] | None]]:
+) -> Iterator[Callable[[TextEdits], list[Change] | None]]:
     """Yield the edits that changes need, in order; one that nobody asked for returns None."""
     asked = {kind: [one.target for one in changes if one.kind == kind] for kind in EDITS}
     for target in asked["mesh"]:
@@ -462,18 +444,9 @@ def _steps(
         yield partial(edit_constraint, requests=asked["constraint"], meshes=meshes)
 
 
-def _edit_mesh(edits: TextEdits, target: str, meshes: Sequence[Mesh]) -> list[ChangedPart]:
+def _edit_mesh(edits: TextEdits, target: str, meshes: Sequence[Mesh]) -> list[Change]:
     make = partial(edit_mesh, edits, axis_sizes(target), meshes)
     return [part_of("mesh", target, target, make)]
-
-
-def _with_parts(change: Change, parts: Sequence[ChangedPart]) -> Change:
-    """Return a change with the values that it changes, and those that it cannot."""
-    own = tuple(one for one in parts if (one.kind, one.request) == (change.kind, change.target))
-    applies = any(one.applies for one in own)
-    refused = "; ".join(dict.fromkeys(one.why_not or "" for one in own if not one.applies))
-    why_not = None if applies else refused or "nothing to change"
-    return replace(change, applies=applies, why_not=why_not, parts=own)
 
 
 # ---- with changes ------------------------------------------------------------------------------
@@ -484,64 +457,62 @@ class Recompiled:
     """One module compiled again, without and with changes.
 
     Attributes:
-        name: Name of the module.
-        reproduction: Comparison of the dump with `base`.
-        base_target: Target of `base`.
-        target: Target of `predicted`.
-        versions: Versions of the packages that compiled it with the changes.
-        base_versions: Those of `base`.
-        changes: The changes.
-        alone: Figures with each of the changes only; empty if not compiled alone.
-        own: Figures of the dump.
-        base: Figures of the program compiled again without changes; those of the dump if that was
-            not possible.
+        known: The module without changes.
+        target: Target with the changes.
+        again: The compile with them; None without one.
         predicted: Figures with the changes; None where there are none, or XLA refused.
-        is_recompiled: Whether `base` is the program compiled again.
-        stats: Byte figures of the executables of `base` and `predicted`, as jax names them; empty
-            where a compile did not go on to its end.
+        alone: Figures with each of the changes only; empty if not compiled alone.
         dump: Folder of the new dump; None if there is none.
-        memory_limit: Memory of one device of the target; None if not known.
-        memory_source: Source of that number.
-        fits: Whether the program fits in it; None if not known.
-        refusal: Why there are no figures: XLA's message, or a reason; empty where there are.
-        shortage: Figures of XLA's out-of-memory message: label and text.
-        needed_bytes: Bytes that the program needs by that message, rounded up; None without one.
-        seconds: Seconds that compiling with the changes took; without changes, that of `base`.
-        base_seconds: Those of `base`.
         notes: Sentences on limits of the answer.
-        module_option: Option with which commands on the dump read the module alone; may be empty.
     """
 
-    name: str
-    reproduction: Reproduction
-    base_target: str
-    target: str
-    versions: Mapping[str, str]
+    known: Base
     changes: tuple[Change, ...]
-    own: Figures
-    base: Figures
-    predicted: Figures | None
+    target: Target | None
+    again: Compilation | None = None
+    predicted: Figures | None = None
     alone: tuple[Figures | None, ...] = ()
-    is_recompiled: bool = False
-    stats: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
     dump: str | None = None
-    memory_limit: int | None = None
-    memory_source: str = ""
-    fits: bool | None = None
-    refusal: str = ""
-    shortage: tuple[tuple[str, str], ...] = ()
-    needed_bytes: int | None = None
-    seconds: float = 0.0
-    base_versions: Mapping[str, str] = field(default_factory=dict)
-    base_seconds: float = 0.0
     notes: tuple[str, ...] = ()
-    module_option: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.known.dump.title
+
+    @property
+    def base(self) -> Figures:
+        """Figures of the program compiled again without changes, else those of the dump."""
+        return self.known.figures or self.known.own
+
+    @property
+    def shown(self) -> Compilation:
+        """The compile with the changes, else that without."""
+        return self.again or self.known.again
+
+    @property
+    def refusal(self) -> str:
+        """Why there are no figures: XLA's message, or a reason; empty where there are."""
+        return self.known.refusal if self.again is None else self.again.refusal
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Memory of one device of the target."""
+        return None if self.target is None else self.target.memory_bytes
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the program fits in it; None if not known."""
+        current = self.predicted or (self.known.figures if self.again is None else None)
+        total, limit = None if current is None else current.total_bytes, self.memory_limit
+        if self.shown.shortage:
+            return False
+        return None if total is None or limit is None else total <= limit
 
     @property
     def is_answered(self) -> bool:
         """Whether the program was compiled as asked, or XLA says that it does not fit."""
-        is_made = self.predicted is not None if self.changes else self.is_recompiled
-        return is_made or bool(self.shortage)
+        made = self.predicted if self.changes else self.known.figures
+        return made is not None or bool(self.shown.shortage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -550,17 +521,17 @@ class Variant:
 
     Attributes:
         module: The program with the changes; None where nothing can be compiled.
-        changes: The changes, with whether they apply.
         target: Target; None if it is not known.
-        flags: Flags that are asked for.
-        versions: Versions of jax that are asked for; empty for those of the interpreter.
     """
 
     module: HloModule | None
     changes: tuple[Change, ...]
     target: Target | None
-    flags: Mapping[str, str] = field(default_factory=dict)
-    versions: str = ""
+
+    @property
+    def versions(self) -> str:
+        """Versions of jax that are asked for; empty for those of the interpreter."""
+        return next((one.target for one in self.changes if one.kind == "with"), "")
 
     @property
     def is_compiled(self) -> bool:
@@ -578,89 +549,46 @@ def variant_of(base: Base, changes: Sequence[Change]) -> Variant:
     if program is None or program.obstacle:
         refused = (replace(one, applies=False, why_not=base.refusal) for one in changes)
         return Variant(module=None, changes=tuple(refused), target=target)
-    module, made = edited(program.module, changes, base.dump.lowered_meshes)
-    made = tuple(_checked(module, one) for one in made)
-    versions = next((one.target for one in made if one.kind == "with"), "")
-    for one in made:
-        if one.applies and one.kind == "target":
-            target = parse_target(one.target)
-    flags = [one.target.partition("=") for one in made if one.applies and one.kind == "flag"]
-    return Variant(
-        module=module,
-        changes=made,
-        target=target,
-        flags={name: value for name, _, value in flags},
-        versions=versions,
-    )
+    module, edits = edited(program.module, changes, base.dump.lowered_meshes)
+    made = []
+    for one in edits:
+        if one.kind == "target":
+            asked = parse_target(one.target)
+            if foreign := foreign_calls(module, asked.backend):
+                names = ", ".join(foreign[:4])
+                why = f"custom calls that only another backend knows: {names}"
+                one = replace(one, applies=False, why_not=why)
+            target = target if foreign else asked
+        made.append(one)
+    return Variant(module=module, changes=tuple(made), target=target)
 
 
 def changed_module(base: Base, variant: Variant, pool: Compiler) -> Recompiled:
     """Return a module compiled with changes; without any, the module as compiled again."""
-    program, target, module = base.program, variant.target, variant.module
-    again = None
-    if module is None or program is None:
-        return _row(base, variant)
-    if target is not None and variant.changes and variant.is_compiled:
-        # flags of the dump are those of its backend
-        flags = {**(base.flags if target.backend == program.backend else {}), **variant.flags}
-        program = replace(program, module=module)
-        again = compiled_again(program, target, flags, pool, variant.versions)
-    return _row(base, variant, again)
-
-
-def _checked(module: HloModule, change: Change) -> Change:
-    """Return a change with the reason why a target cannot be compiled for, if there is one."""
-    if change.kind != "target":
-        return change
-    foreign = foreign_calls(module, parse_target(change.target).backend)
-    why = f"custom calls that only another backend knows: {', '.join(foreign[:4])}"
-    return replace(change, applies=False, why_not=why) if foreign else change
-
-
-def _row(base: Base, variant: Variant, again: Compilation | None = None) -> Recompiled:
-    """Return the row of a module and its changes; `again` is the compile with them."""
-    changes, target, shown = variant.changes, variant.target, again or base.again
-    predicted = None
-    if again is not None and again.module is not None and not again.error:
-        predicted = figures(again.module)
-    current = predicted or (base.figures if again is None else None)
-    limit = None if target is None else target.memory_bytes
-    fits = None
-    if current is not None and current.total_bytes is not None and limit is not None:
-        fits = current.total_bytes <= limit
-    notes = [*base.notes, *(() if shown is None else shown.notes(base.program))]
+    program, target, changes = base.program, variant.target, variant.changes
+    again = predicted = None
     if (
-        {one.kind for one in changes} == {"with"}
-        and predicted is not None
-        and not base.reproduction.is_equal
-        and reproduction(base.own, predicted).is_equal
+        program is not None
+        and variant.module is not None
+        and target is not None
+        and changes
+        and variant.is_compiled
     ):
-        notes.append(f"with {changes[0].target} every figure equals that of the dump")
+        # flags of the dump are those of its backend
+        flags = dict(base.flags) if target.backend == program.backend else {}
+        asked = (one.target.partition("=") for one in changes if one.kind == "flag")
+        flags |= {name: value for name, _, value in asked}
+        program = replace(program, module=variant.module)
+        again = compiled_again(program, target, flags, pool, variant.versions)
+        if again.module is not None and not again.error:
+            predicted = figures(again.module)
+    shown = again or base.again
     return Recompiled(
-        name=base.dump.title,
-        module_option=base.dump.module_option,
-        reproduction=base.reproduction,
-        base_target="" if base.target is None else base.target.name,
-        target="" if target is None else target.name,
-        versions={} if shown is None else shown.versions_for(target),
+        known=base,
         changes=changes,
-        own=base.own,
-        base=base.figures or base.own,
+        target=target,
+        again=again,
         predicted=predicted,
-        is_recompiled=base.figures is not None,
-        stats=(
-            {} if base.again is None else base.again.memory_analysis,
-            {} if again is None else again.memory_analysis,
-        ),
-        dump=None if shown is None or shown.module is None else str(shown.dump),
-        memory_limit=limit,
-        memory_source="" if target is None else target.memory_source,
-        fits=False if shown is not None and shown.shortage else fits,
-        refusal=base.refusal if again is None else again.refusal,
-        shortage=() if shown is None else shown.shortage,
-        needed_bytes=None if shown is None else shown.needed_bytes,
-        seconds=0.0 if shown is None else shown.seconds,
-        base_versions={} if base.again is None else base.again.versions_for(base.target),
-        base_seconds=0.0 if base.again is None else base.again.seconds,
-        notes=tuple(notes),
+        dump=None if shown.module is None else str(shown.dump),
+        notes=(*base.notes, *shown.notes(base.program)),
     )

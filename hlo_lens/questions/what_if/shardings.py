@@ -18,7 +18,7 @@ import math
 import re
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.opcodes import opcodes_where
 from hlo_lens.questions.sharding.mesh_axes import named_meshes
@@ -32,7 +32,7 @@ from hlo_lens.questions.what_if.arguments import (
 )
 from hlo_lens.questions.what_if.edits import (
     FUNC_RESULT,
-    ChangedPart,
+    Change,
     InapplicableError,
     is_result_call,
     part_of,
@@ -66,21 +66,13 @@ _SHOWN = 4
 _NO_ARRAYS = {"tuple", "parameter", "get-tuple-element", "constant"}
 
 
-def _is_result(instruction: HloInstruction) -> bool:
-    """Return whether an instruction takes a result of a call, loop or other tuple that is made."""
-    made = instruction.producer(0) if instruction.opcode == "get-tuple-element" else None
-    return made is not None and made[0].opcode not in _NO_ARRAYS
-
-
 def edit_constraint(
     edits: TextEdits, requests: Iterable[str], meshes: Sequence[Mesh] = ()
-) -> list[ChangedPart]:
+) -> list[Change]:
     """Drop and add sharding constraints.
 
-    Args:
-        edits: Edits of the program before optimizations.
-        requests: ``drop step.py:31`` or ``add step.py:31=P('data')``; a file by its last names.
-        meshes: Meshes of a program whose text names none.
+    A request is ``drop step.py:31`` or ``add step.py:31=P('data')``; a file matches by its last
+    names. `meshes` are those of a program whose text names none.
 
     Raises:
         UsageError: If a request is malformed.
@@ -94,18 +86,15 @@ def edit_constraint(
                 f"not a constraint: {text!r}; write it like 'drop step.py:31' "
                 "or \"add step.py:31=P('data')\""
             )
-        line, spec = (
-            _Line(match["file"], int(match["line"])),
-            read_partition_spec(match["spec"] or ""),
-        )
-        drop, add = partial(editor.drop, line), partial(editor.add, line, spec)
-        make = drop if match["action"] == "drop" else add
+        line, spec = _Line(match["file"], int(match["line"])), match["spec"]
+        make = partial(editor.drop, line)
+        if spec is not None:
+            make = partial(editor.add, line, read_partition_spec(spec))
         parts.append(part_of("constraint", f"{line.file}:{line.number}", text, make))
     return parts
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(NamedTuple):
     """A line of the source; files match by last names."""
 
     file: str
@@ -114,7 +103,7 @@ class _Line:
     def has(self, place: SourceLocation | None) -> bool:
         if place is None or place.line != self.number:
             return False
-        return place.file == self.file or place.file.endswith(f"/{self.file}")
+        return f"/{place.file}".endswith(f"/{self.file}")
 
     def made(self, instruction: HloInstruction) -> bool:
         return self.has(instruction.source_location)
@@ -124,14 +113,11 @@ class _ConstraintEditor:
     """Edits of the constraints of one module."""
 
     def __init__(self, edits: TextEdits, meshes: ProgramMeshes) -> None:
-        self.edits = edits
-        self.module = edits.module
-        self.meshes = meshes
+        self.edits, self.module, self.meshes = edits, edits.module, meshes
         self.dropped: set[int] = set()
         self.transposed: dict[int, bool] = {}
 
     def drop(self, line: _Line) -> str:
-        """Drop the constraints of a line, and of functions that it calls."""
         rows = self.module.columns.rows_with_attribute_text(f'custom_call_target="{_TARGET}"')
         calls = [
             call
@@ -151,8 +137,8 @@ class _ConstraintEditor:
             while (made := first.producer(0)) and made[0].row in self.dropped and not made[1]:
                 first = made[0]
             operand = self.edits.operand(first, 0)
-            for row, position in self.module.links.users_of(call.row):
-                self.edits.line(self.module.instruction(row)).operands[position] = operand
+            for user, position in self._users(call):
+                self.edits.line(user).operands[position] = operand
             source = call.computation.instruction(operand.partition("#")[0])
             if call.is_root and source is not None:
                 self.edits.line(source).is_root = True
@@ -160,37 +146,38 @@ class _ConstraintEditor:
         return f"{len(dropped)} dropped"
 
     def add(self, line: _Line, spec: PartitionSpec) -> str:
-        """Constrain the values that leave a line, and their gradients."""
         chosen = self.meshes.chosen(spec)
-        here = [
-            one
-            for one in self.module.instructions
-            if line.made(one) and (one.opcode not in _NO_ARRAYS or _is_result(one))
-        ]
+        here = [one for one in self.module.instructions if line.made(one) and _is_array(one)]
         if not here:
             raise InapplicableError("no array is computed at this line")
         constrained: set[tuple[int | None, ...]] = set()
         count, refusal = 0, InapplicableError("no value leaves this line")
         for one in here:
-            users = [(user, k) for user, k in self._users(one) if not line.made(user)]
-            shape = one.shape
-            if self._is_transposed(one) or shape is None or shape.is_tuple:
+            users, shape = [pair for pair in self._users(one) if not line.made(pair[0])], one.shape
+            is_kept = bool(users) or one.is_root
+            if self._is_transposed(one) or shape is None or shape.is_tuple or not is_kept:
                 continue
-            if users or one.is_root:
-                try:
-                    chosen.require_even(shape.dimensions)
-                except InapplicableError as error:
-                    refusal = error
-                    continue
-                self._constrain(one, chosen, users)
-                constrained.add(shape.dimensions)
-                count += 1
+            try:
+                chosen.require_even(shape.dimensions)
+            except InapplicableError as error:
+                refusal = error
+                continue
+            self._constrain(one, chosen, users)
+            constrained.add(shape.dimensions)
+            count += 1
         if not count:
             raise refusal
         gradients = 0
-        for one in here:
-            if self._is_transposed(one):
-                gradients += self._constrain_gradients(one, line, constrained, chosen)
+        for one in filter(self._is_transposed, here):
+            for position in range(len(one.operands)):
+                source, index = one.producer(position) or (None, ())
+                if source is None or index or source.shape is None or line.made(source):
+                    continue
+                is_array = source.opcode not in _NO_ARRAYS and source.source is not None
+                is_new = self.edits.operand(one, position) == source.name  # not constrained yet
+                if is_array and is_new and source.shape.dimensions in constrained:
+                    self._constrain(source, chosen, self._users(source))
+                    gradients += 1
         also = f" and {gradients} of gradients" if gradients else ""
         return f"{count} of {chosen} added{also}"
 
@@ -199,20 +186,15 @@ class _ConstraintEditor:
         return ((self.module.instruction(row), position) for row, position in users)
 
     def _constrain(
-        self,
-        one: HloInstruction,
-        chosen: MeshSharding,
-        users: Iterable[tuple[HloInstruction, int]],
+        self, one: HloInstruction, chosen: MeshSharding, users: Iterable[tuple[HloInstruction, int]]
     ) -> None:
-        """Add a constraint between an instruction and some of its users."""
         edits, rank = self.edits, 0 if one.shape is None else one.shape.rank
         name, write = edits.new_name(one), edits.reference
-        mark, shardy_text = "", ""
+        mark, shardy_text = "ROOT " * one.is_root, ""
         if one.is_root:
-            mark, edits.line(one).is_root = "ROOT ", False
+            edits.line(one).is_root = False
         if self.meshes.is_shardy:
-            value = f"#sdy.sharding_per_value<[{chosen.shardy(rank)}]>"
-            shardy_text = f', frontend_attributes={{{SHARDING}="{value}"}}'
+            shardy_text = f', frontend_attributes={{{SHARDING}="{chosen.per_value(rank)}"}}'
         edits.line(one).after.append(
             f"{mark}{write(name)} = {one.shape_text} custom-call({write(one.name)}), "
             f'custom_call_target="{_TARGET}", sharding={chosen.hlo(rank)}{shardy_text}'
@@ -220,39 +202,26 @@ class _ConstraintEditor:
         for user, position in users:
             edits.line(user).operands[position] = name
 
-    def _constrain_gradients(
-        self,
-        one: HloInstruction,
-        line: _Line,
-        constrained: set[tuple[int | None, ...]],
-        chosen: MeshSharding,
-    ) -> int:
-        """Constrain what comes from other lines to an instruction; return how many values."""
-        count = 0
-        for position in range(len(one.operands)):
-            source, index = one.producer(position) or (None, ())
-            if source is None or index or source.opcode in _NO_ARRAYS or source.source is None:
-                continue
-            shape = source.shape
-            if shape is None or shape.dimensions not in constrained or line.made(source):
-                continue
-            if self.edits.operand(one, position) == source.name:  # not constrained yet
-                self._constrain(source, chosen, self._users(source))
-                count += 1
-        return count
-
     def _is_transposed(self, one: HloInstruction) -> bool:
-        """Return whether an instruction computes gradients, by its op_name or that of a caller."""
+        """Whether an instruction computes gradients, by its op_name or that of a caller."""
         if "transpose(" in (one.op_name or ""):
             return True
         place = one.computation.place
         if place not in self.transposed:
             self.transposed[place] = False  # for a computation that calls itself
-            calls = self.module.links.calls.of_computation(place)
+            rows = (call.row for call in self.module.links.calls.of_computation(place))
             self.transposed[place] = any(
-                self._is_transposed(self.module.instruction(call.row)) for call in calls
+                map(self._is_transposed, map(self.module.instruction, rows))
             )
         return self.transposed[place]
+
+
+def _is_array(instruction: HloInstruction) -> bool:
+    """Whether an array is computed, or taken from the result of a call or loop."""
+    if instruction.opcode != "get-tuple-element":
+        return instruction.opcode not in _NO_ARRAYS
+    made = instruction.producer(0)
+    return made is not None and made[0].opcode not in _NO_ARRAYS
 
 
 # ---- arguments and results ---------------------------------------------------------------------
@@ -264,15 +233,12 @@ _MESH_NAME = re.compile(r"<@([\w.$-]+)")
 
 def edit_sharding(
     edits: TextEdits, requests: Iterable[str], meshes: Sequence[Mesh] = ()
-) -> list[ChangedPart]:
+) -> list[Change]:
     """Shard arguments and results.
 
-    A result that an argument is donated to gets the argument's sharding, unless a request names it.
-
-    Args:
-        edits: Edits of the program before optimizations.
-        requests: ``PATTERN=P(..)``: arguments by pattern, a result as ``result{3}``.
-        meshes: Meshes of a program whose text names none.
+    A request is ``PATTERN=P(..)``: arguments by pattern, a result as ``result{3}``. A result that
+    an argument is donated to gets the argument's sharding, unless a request names it. `meshes` are
+    those of a program whose text names none.
 
     Raises:
         UsageError: If a request is malformed.
@@ -293,17 +259,12 @@ def edit_sharding(
         for argument, result in pairs_of_text(arrays).outputs.items()
         if result not in named and result not in arrays.open_results
     }
-    return [
-        part
-        for text, pattern, spec in read
-        for part in arrays.parts(
-            "shard",
-            text,
-            pattern,
-            partial(sharder.shard_argument, spec=spec),
-            partial(sharder.shard_result, spec=spec),
-        )
-    ]
+    parts: list[Change] = []
+    for text, pattern, chosen in read:
+        make = partial(sharder.shard_argument, spec=chosen)
+        make_result = partial(sharder.shard_result, spec=chosen)
+        parts += arrays.parts("shard", text, pattern, make, make_result)
+    return parts
 
 
 class _Sharder:
@@ -314,46 +275,38 @@ class _Sharder:
     """
 
     def __init__(self, edits: TextEdits, meshes: ProgramMeshes) -> None:
-        self.edits = edits
-        self.module = edits.module
-        self.arrays = EntryArrays.of(edits.module)
-        self.meshes = meshes
-        self.is_shardy = meshes.is_shardy
-        self.parameters = {one.parameter_number: one for one in self.module.entry.parameters}
+        self.edits, self.module, self.meshes = edits, edits.module, meshes
+        self.arrays = EntryArrays(edits.module)
         self.followers: dict[int, int] = {}
 
     def shard_argument(self, position: int, spec: PartitionSpec) -> str:
-        """Shard an argument, and the result that has its memory."""
         value = self.arrays.arguments[position]
-        chosen = self._chosen(value, spec)
-        parameter = self.parameters[value.value.number]
+        chosen, parameter = self._chosen(value, spec), self.arrays.parameter(value)
+        follows = ""
+        if (result := self.followers.get(position)) is not None:
+            self._set_result(result, chosen)
+            name = result_name(self.arrays.results[result])
+            follows = f"; {name}, which has its memory, follows"
         self.edits.line(parameter).attributes["sharding"] = chosen.hlo(_rank(value))
-        if self.is_shardy:
+        if self.meshes.is_shardy:
             self._set_shardy(parameter, f"#sdy.sharding{chosen.shardy(_rank(value))}")
         self._close("parameters", position, len(self.arrays.arguments))
-        if position not in self.followers:
-            return str(chosen)
-        self._set_result(self.followers[position], chosen)
-        name = result_name(self.arrays.results[self.followers[position]])
-        return f"{chosen}; {name}, which has its memory, follows"
+        return f"{chosen}{follows}"
 
     def shard_result(self, position: int, spec: PartitionSpec) -> str:
-        """Shard a result."""
         chosen = self._chosen(self.arrays.results[position], spec)
         self._set_result(position, chosen)
         return str(chosen)
 
     def _chosen(self, value: ShardedValue, spec: PartitionSpec) -> MeshSharding:
-        """Return the sharding over a mesh of the program."""
-        shape = value.global_shape
+        shape, is_argument = value.global_shape, value.value.kind == "parameter"
         if shape is None or shape.is_token:
             raise InapplicableError("its shape is not known")
-        if index_of(value) and value.value.kind == "parameter":
+        if index_of(value) and is_argument:
             raise InapplicableError("the arguments are passed as one tuple")
         if value.sharding is not None and value.sharding.kind is ShardingKind.MANUAL:
             raise InapplicableError("it is manual: its shape is that of one device")
-        parameter = self.parameters.get(value.value.number)
-        own = {} if parameter is None else parameter.frontend_attributes
+        own = self.arrays.parameter(value).frontend_attributes if is_argument else {}
         mesh_name = _MESH_NAME.search(own.get(SHARDING, ""))
         chosen = self.meshes.chosen(spec, None if mesh_name is None else mesh_name[1])
         chosen.require_even(shape.dimensions)
@@ -363,7 +316,6 @@ class _Sharder:
         return chosen
 
     def _set_shardy(self, instruction: HloInstruction, text: str) -> None:
-        """Give an instruction another sharding of Shardy, among its frontend attributes."""
         known = self.edits.attribute(instruction, "frontend_attributes") or "{}"
         entry = f'{SHARDING}="{text}"'
         new = _ATTRIBUTE.sub(lambda _: entry, known)
@@ -372,7 +324,6 @@ class _Sharder:
         self.edits.line(instruction).attributes["frontend_attributes"] = new
 
     def _close(self, which: str, position: int, count: int) -> None:
-        """State that XLA does not choose the sharding of one argument or result."""
         flags = booleans(self.edits.header_value(_TO + which))
         flags = flags * count if len(flags) == 1 else flags
         if position < len(flags) and flags[position]:
@@ -382,43 +333,26 @@ class _Sharder:
             self.edits.header[_TO + which] = f"{{{words}}}" if shown else ""
 
     def _set_result(self, position: int, chosen: MeshSharding) -> None:
+        """Edit the sharding of a result; JAX takes one that is alone from a tuple."""
         value, root = self.arrays.results[position], self.module.entry.root
         if root is None:
             return
+        rank, made = _rank(value), root.producer(0)
         if root.opcode == "tuple" and index_of(value):
-            self._set_element(root, position, chosen, _rank(value))
+            self._set_element(root, position, chosen, rank)
+        elif root.opcode == "get-tuple-element" and root.attribute("sharding") is not None:
+            self.edits.line(root).attributes["sharding"] = chosen.hlo(rank)
+            if self.meshes.is_shardy and made is not None and made[0].opcode == "tuple":
+                self._state_result(made[0], 0, chosen, rank)
         else:
-            self._set_single(root, chosen, _rank(value))
+            self._take_from_tuple(root, chosen, rank)
         self._close("output", position, len(self.arrays.results))
 
-    def _set_element(
-        self, root: HloInstruction, position: int, chosen: MeshSharding, rank: int
-    ) -> None:
-        """Edit the sharding of one element of the result."""
-        if self.is_shardy:
-            self._state_result(root, position, chosen, rank)
-        known = self.edits.attribute(root, "sharding")
-        if known is None and self.is_shardy:
-            return
-        words = ["{replicated}"] * (0 if root.shape is None else len(root.shape.tuple_shapes))
-        elements = () if known is None else self.module.reader.sharding(known).elements
-        words = [element.text for element in elements] or words
-        words[position] = chosen.hlo(rank)
-        self.edits.line(root).attributes["sharding"] = f"{{{', '.join(words)}}}"
-
-    def _set_single(self, root: HloInstruction, chosen: MeshSharding, rank: int) -> None:
-        """Edit the sharding of a result that is no tuple, as JAX writes it: taken from a tuple."""
-        edits = self.edits
-        if root.opcode == "get-tuple-element" and root.attribute("sharding") is not None:
-            made = root.producer(0)
-            edits.line(root).attributes["sharding"] = chosen.hlo(rank)
-            if self.is_shardy and made is not None and made[0].opcode == "tuple":
-                self._state_result(made[0], 0, chosen, rank)
-            return
-        shape, name = root.shape_text, root.name
+    def _take_from_tuple(self, root: HloInstruction, chosen: MeshSharding, rank: int) -> None:
+        edits, shape, name = self.edits, root.shape_text, root.name
         edits.line(root).is_root = False
         after, write = edits.last_of_entry().after, edits.reference
-        if self.is_shardy:
+        if self.meshes.is_shardy:
             name = edits.new_name(root)
             after.append(self._result_call(name, root.name, shape, chosen, rank))
         pair, result = edits.new_name(root), edits.new_name(root)
@@ -428,14 +362,37 @@ class _Sharder:
             f"sharding={chosen.hlo(rank)}"
         )
 
+    def _result_call(
+        self, name: str, operand: str, shape: object, chosen: MeshSharding, rank: int
+    ) -> str:
+        write = self.edits.reference
+        return (
+            f"{write(name)} = {shape} custom-call({write(operand)}), "
+            f'custom_call_target="{FUNC_RESULT}", custom_call_has_side_effect=true, '
+            f'frontend_attributes={{{SHARDING}="{chosen.per_value(rank)}"}}'
+        )
+
+    def _set_element(
+        self, root: HloInstruction, position: int, chosen: MeshSharding, rank: int
+    ) -> None:
+        if self.meshes.is_shardy:
+            self._state_result(root, position, chosen, rank)
+        known = self.edits.attribute(root, "sharding")
+        if known is None and self.meshes.is_shardy:
+            return
+        elements = () if known is None else self.module.reader.sharding(known).elements
+        words = [element.text for element in elements]
+        words = words or ["{replicated}"] * len(root.shape.tuple_shapes if root.shape else ())
+        words[position] = chosen.hlo(rank)
+        self.edits.line(root).attributes["sharding"] = f"{{{', '.join(words)}}}"
+
     def _state_result(
         self, root: HloInstruction, position: int, chosen: MeshSharding, rank: int
     ) -> None:
-        """Edit the custom call that states the sharding of a result, or add one."""
         edits, made = self.edits, root.producer(position)
         if made is not None and not made[1] and is_result_call(made[0]):
             call = made[0]
-            self._set_shardy(call, f"#sdy.sharding_per_value<[{chosen.shardy(rank)}]>")
+            self._set_shardy(call, chosen.per_value(rank))
             for user in self.module.entry.instructions:
                 is_copy = user.opcode == "reshape" and user.operand_names == (call.name,)
                 if is_copy and user.attribute("sharding") is not None:
@@ -443,27 +400,13 @@ class _Sharder:
             return
         shapes = () if root.shape is None else root.shape.tuple_shapes
         name, operand = edits.new_name(root), edits.operand(root, position)
-        line = self._result_call(name, operand, str(shapes[position]), chosen, rank)
+        line = self._result_call(name, operand, shapes[position], chosen, rank)
         edits.line(root).before.append(line)
         edits.line(root).operands[position] = name
-
-    def _result_call(
-        self, name: str, operand: str, shape: str, chosen: MeshSharding, rank: int
-    ) -> str:
-        write = self.edits.reference
-        sharding = f"#sdy.sharding_per_value<[{chosen.shardy(rank)}]>"
-        return (
-            f"{write(name)} = {shape} custom-call({write(operand)}), "
-            f'custom_call_target="{FUNC_RESULT}", custom_call_has_side_effect=true, '
-            f'frontend_attributes={{{SHARDING}="{sharding}"}}'
-        )
 
 
 def _rank(value: ShardedValue) -> int:
     return len(value.global_shape.dimensions) if value.global_shape else 0
-
-
-_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -471,9 +414,7 @@ class MeshSharding:
     """A partition spec over one of the program's meshes.
 
     Attributes:
-        spec: The spec.
-        mesh: The mesh.
-        name: Its name in the text; None for a text without Shardy's meshes.
+        name: Name of the mesh in the text; None for a text without Shardy's meshes.
         names_axes: Whether ``sharding=`` of this text names mesh axes.
     """
 
@@ -486,7 +427,7 @@ class MeshSharding:
         return f"{partition_spec_text(self.spec)} over {self.mesh}"
 
     def hlo(self, rank: int) -> str:
-        """Return the sharding as ``sharding=`` has it."""
+        """Return the sharding as ``sharding=`` has it, of a value of this rank."""
         if self.names_axes:
             return f"{named_sharding(self.mesh, self.spec, rank)}"
         return HloSharding.from_partition_spec(self.mesh, self.spec, rank=rank).text
@@ -497,12 +438,15 @@ class MeshSharding:
         quoted = (", ".join(f'\\"{axis}\\"' for axis in axes_of_entry(entry)) for entry in entries)
         return f"<@{self.name}, [{', '.join(f'{{{axes}}}' for axes in quoted)}]>"
 
+    def per_value(self, rank: int) -> str:
+        """Return the sharding as Shardy prints that of an operation with one value."""
+        return f"#sdy.sharding_per_value<[{self.shardy(rank)}]>"
+
     def require_even(self, sizes: Sequence[int | None]) -> None:
         """Raise InapplicableError if it does not divide a value of these sizes evenly."""
         if len(self.spec) > len(sizes):
-            text = partition_spec_text(self.spec)
-            count = len(self.spec)
-            raise InapplicableError(f"{text} is for {count} dimensions, it has {len(sizes)}")
+            text = f"{partition_spec_text(self.spec)} is for {len(self.spec)} dimensions"
+            raise InapplicableError(f"{text}, it has {len(sizes)}")
         try:
             sharding = HloSharding.from_partition_spec(self.mesh, self.spec, rank=len(sizes))
         except HloLensError as error:
@@ -527,11 +471,7 @@ class ProgramMeshes:
         self._devices = module.num_partitions
 
     def chosen(self, spec: PartitionSpec, first: str | None = None) -> MeshSharding:
-        """Return a spec over the first mesh that has its axes.
-
-        Args:
-            spec: The spec.
-            first: Name of a mesh to prefer.
+        """Return a spec over the first mesh that has its axes, preferably that named `first`.
 
         Raises:
             InapplicableError: If there is none.
@@ -541,8 +481,7 @@ class ProgramMeshes:
         wanted = {axis for entry in spec for axis in axes_of_entry(entry)}
         tried: dict[str | None, Mesh] = {}
         if self.is_shardy:
-            tried = {first: self._named[first]} if first in self._named else {}
-            tried |= self._named
+            tried = dict(sorted(self._named.items(), key=lambda one: one[0] != first))
         elif self._given:
             fitting = [mesh for mesh in self._given if wanted <= set(mesh.axis_names)]
             sized = [mesh for mesh in fitting if mesh.size == self._devices]
@@ -561,19 +500,14 @@ class ProgramMeshes:
 
 
 def _shardy_meshes(module: HloModule) -> dict[str, Mesh]:
-    text = module.frontend_attributes.get(MESHES, "")
-    return dict(shardy_meshes(text))
+    return dict(shardy_meshes(module.frontend_attributes.get(MESHES, "")))
 
 
 # ---- splits of devices -------------------------------------------------------------------------
 
 
 def program_mesh(module: HloModule, meshes: Sequence[Mesh] = ()) -> Mesh:
-    """Return the mesh of a program.
-
-    Args:
-        module: The program before optimizations.
-        meshes: Meshes of a program whose text names none.
+    """Return the mesh of a program; `meshes` are those of one whose text names none.
 
     Raises:
         UsageError: If the program has no mesh, or several.
@@ -587,12 +521,9 @@ def program_mesh(module: HloModule, meshes: Sequence[Mesh] = ()) -> Mesh:
 def mesh_splits(
     module: HloModule, meshes: Sequence[Mesh] = (), *, devices: int | None = None
 ) -> tuple[str, ...]:
-    """Return every split of a program's devices over the axes of its mesh: ``data=4,model=2``.
+    """Return every split of devices over the axes of a program's mesh: ``data=4,model=2``.
 
-    Args:
-        module: The program before optimizations.
-        meshes: Meshes of a program whose text names none.
-        devices: Number of devices to split; None for those of the program.
+    `meshes` are those of a program whose text names none; `devices` are the program's unless given.
 
     Raises:
         UsageError: If the program has no mesh, or several.
@@ -608,26 +539,18 @@ def mesh_text(names: Sequence[str], sizes: Sequence[int]) -> str:
 
 
 def _factors(size: int, count: int) -> Iterator[tuple[int, ...]]:
-    """Yield the ways to write a number as a product of some numbers, the largest first."""
-    if count == 1:
-        yield (size,)
-        return
-    for first in range(size, 0, -1):
+    for first in range(size, 0, -1) if count > 1 else ():
         if size % first == 0:
             yield from ((first, *rest) for rest in _factors(size // first, count - 1))
+    if count == 1:
+        yield (size,)
 
 
 # ---- another mesh ------------------------------------------------------------------------------
 
 _OF_ONE_DEVICE = (
-    "FullToShardShape",
-    "ShardToFullShape",
-    "GlobalToLocalShape",
-    "LocalToGlobalShape",
-    "replica_groups=",
-    "source_target_pairs=",
-    "sharding={manual}",
-    *MANUAL_BODIES,
+    *("FullToShardShape", "ShardToFullShape", "GlobalToLocalShape", "LocalToGlobalShape"),
+    *("replica_groups=", "source_target_pairs=", "sharding={manual}", *MANUAL_BODIES),
 )
 """Words in attributes of instructions whose shapes or groups depend on the number of devices."""
 
@@ -653,16 +576,13 @@ def axis_sizes(request: str) -> dict[str, int]:
 def edit_mesh(edits: TextEdits, sizes: Mapping[str, int], meshes: Sequence[Mesh] = ()) -> str:
     """Give mesh axes other sizes, in all of the text; return what that means.
 
-    Args:
-        edits: Edits of the program before optimizations.
-        sizes: Sizes of axes; others keep theirs.
-        meshes: Meshes of a program whose text names none.
+    `meshes` are those of a program whose text names none.
 
     Raises:
         InapplicableError: If it cannot be done; the edits are then of no use.
     """
     module, devices = edits.module, math.prod(sizes.values())
-    arrays, named = EntryArrays.of(module), _shardy_meshes(module)
+    arrays, named = EntryArrays(module), _shardy_meshes(module)
     known = named.values() if named else arrays.table.meshes or meshes
     old = [mesh for mesh in known if mesh.axis_names]
     if not old and devices == module.num_partitions > 1:
@@ -671,11 +591,9 @@ def edit_mesh(edits: TextEdits, sizes: Mapping[str, int], meshes: Sequence[Mesh]
     if new == old and any(sizes.keys() <= set(mesh.axis_names) for mesh in old):
         return "it is the program's own mesh"
     _require_one_mesh(module, old, sizes)
-    manual = next(_of_one_device(module), None)
-    if manual is not None:
-        place = manual.source or f"line {manual.line}"
+    if (manual := next(_of_one_device(module), None)) is not None:
         raise InapplicableError(
-            f"{manual.name} ({place}) has shapes or groups for the devices of this mesh"
+            f"{_placed(manual)} has shapes or groups for the devices of this mesh"
         )
     _require_even(arrays, old[0], new[0])
     if named:
@@ -714,12 +632,15 @@ def _require_one_mesh(module: HloModule, old: Sequence[Mesh], sizes: Mapping[str
 
 
 def _of_one_device(module: HloModule) -> Iterator[HloInstruction]:
-    """Yield instructions of manual parts, and collectives."""
     for word in _OF_ONE_DEVICE:
         if word in module.columns.source.text:
             yield from map(module.instruction, module.columns.rows_with_attribute_text(word))
     rows = module.opcodes.places_of(opcodes_where(lambda one: one.is_device_number))
     yield from map(module.instruction, rows)
+
+
+def _placed(instruction: HloInstruction) -> str:
+    return f"{instruction.name} ({instruction.source or f'line {instruction.line}'})"
 
 
 def _require_even(arrays: EntryArrays, old: Mesh, new: Mesh) -> None:
@@ -744,10 +665,9 @@ def _resharded(instruction: HloInstruction, text: str, old: Mesh, new: Mesh) -> 
     """Return a sharding for another mesh; one of a tuple has one for each leaf."""
     sharding = instruction.computation.module.reader.sharding(text)
     elements = sharding.elements or (sharding,)
-    leaves = [] if instruction.shape is None else list(instruction.shape.leaves())
+    leaves = () if instruction.shape is None else instruction.shape.leaves()
     ranks = [leaf.rank for _, leaf in leaves] or [0]
-    if len(ranks) != len(elements):
-        ranks = ranks[:1] * len(elements)
+    ranks = ranks if len(ranks) == len(elements) else ranks[:1] * len(elements)
     words = []
     for element, rank in zip(elements, ranks, strict=True):
         if element.named is not None and element.named.mesh == old:
@@ -757,8 +677,6 @@ def _resharded(instruction: HloInstruction, text: str, old: Mesh, new: Mesh) -> 
         elif (spec := element.to_partition_spec(old)) is not None:
             words.append(HloSharding.from_partition_spec(new, spec, rank=rank).text)
         else:
-            place = instruction.source or f"line {instruction.line}"
-            raise InapplicableError(
-                f"the sharding of {instruction.name} ({place}) has no form by axes: {text}"
-            )
+            what = f"the sharding of {_placed(instruction)}"
+            raise InapplicableError(f"{what} has no form by axes: {text}")
     return f"{{{', '.join(words)}}}" if sharding.elements else words[0]

@@ -18,6 +18,7 @@ import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
+import itertools
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,6 @@ def _step(name: str) -> Iterator[None]:
 
 
 def _find(name: str) -> Any:
-    """Return a name of jaxlib from the first module that has it."""
     for home in _HOMES:
         with contextlib.suppress(ImportError, AttributeError):
             return getattr(importlib.import_module(home), name)
@@ -94,7 +94,6 @@ def without_frames(text: str) -> str:
 
 
 def _parsed(text: str) -> tuple[Any, list[str]]:
-    """Return the module of a text, and the attributes left out that this parser does not know."""
     parse = _find("hlo_module_from_text")
     dropped: list[str] = []
     while True:
@@ -117,7 +116,6 @@ def _is_old() -> bool:
 
 
 def _mlir_module(request: dict[str, Any]) -> tuple[Any, list[str]]:
-    """Return the program as an MLIR module of jax, and the attributes left out."""
     if request["older_text"] and _is_old():
         text = request["older_text"]
         request |= {"text": text, "uses_shardy": "xla.sdy" in text}
@@ -152,7 +150,6 @@ def with_chlo(text: str) -> str:
 
 
 def _mark(module: Any, kind: str, places: list[int], name: str, is_donor: bool = False) -> None:
-    """Give arguments (``arg``) or results (``res``) of main an attribute: donor, or host memory."""
     from jaxlib.mlir import ir
 
     if not places:
@@ -162,10 +159,8 @@ def _mark(module: Any, kind: str, places: list[int], name: str, is_donor: bool =
         main = operation.operation
         if ir.StringAttr(main.attributes["sym_name"]).value != "main":
             continue
-        if kind == "arg":
-            count = len(main.regions[0].blocks[0].arguments)
-        else:
-            count = len(main.attributes["function_type"].value.results)
+        shape = main.attributes["function_type"].value
+        count = len(shape.inputs if kind == "arg" else shape.results)
         key, marks = f"{kind}_attrs", [ir.DictAttr.get({})] * count
         if key in main.attributes:
             marks = [ir.DictAttr(one) for one in ir.ArrayAttr(main.attributes[key])]
@@ -186,16 +181,15 @@ def _join_broadcasts(module: Any) -> None:
 
     def only_producer(operation: Any, name: str) -> Any:
         """Return the operation that makes an operand for this operation only; None for others."""
-        owner = operation.operands[0].owner
-        producer = getattr(owner, "operation", owner)
-        if getattr(producer, "name", "") != name or len(list(producer.results[0].uses)) != 1:
-            return None
-        return producer
+        owner = None if operation is None else operation.operands[0].owner
+        producer: Any = getattr(owner, "operation", owner)
+        is_named = getattr(producer, "name", "") == name
+        return producer if is_named and len(list(producer.results[0].uses)) == 1 else None
 
     for last in list(_broadcasts(module.operation)):
         reshape = only_producer(last, "stablehlo.reshape")
-        first = None if reshape is None else only_producer(reshape, "stablehlo.broadcast_in_dim")
-        if reshape is None or first is None:
+        first = only_producer(reshape, "stablehlo.broadcast_in_dim")
+        if first is None:
             continue
         kept = first.attributes["broadcast_dimensions"]
         size, outer = list(first.results[0].type.shape), list(last.results[0].type.shape)
@@ -284,7 +278,6 @@ def target_devices(request: dict[str, Any]) -> list[Any]:
 
 
 def _assignment(request: dict[str, Any], devices: list[Any]) -> list[list[int]]:
-    """Return the device ids by replica and partition."""
     replicas, partitions = request["replicas"], request["partitions"]
     ids = sorted(device.id for device in devices)
     given: list[list[int]] | None = request["assignment"]
@@ -338,32 +331,29 @@ def _compile_options(request: dict[str, Any], ids: list[list[int]]) -> Any:
 
 
 def _executable(client: Any, module: Any, devices: list[Any], options: Any) -> Any:
-    """Return the executable, by whichever method this version has."""
     from jax._src.interpreters import mlir
 
     compile_ = getattr(client, "compile_and_load", None)
     if type(client).__name__ == "CompileOnlyPyClient" or compile_ is None:
         compile_ = client.compile
-    try:
+    listed = None
+    with contextlib.suppress(WorkerError):
         listed = _find("DeviceList")(tuple(devices))
-    except WorkerError:
-        listed = None
     refused: object = None
-    for program in (module, mlir.module_to_bytecode(module)):
-        for given in ((listed, options), (options,)):
-            try:
-                return compile_(program, *given)
-            except TypeError as error:
-                refused = error
+    programs, givens = (module, mlir.module_to_bytecode(module)), ((listed, options), (options,))
+    for program, given in itertools.product(programs, givens):
+        try:
+            return compile_(program, *given)
+        except TypeError as error:
+            refused = error
     raise WorkerError("compile", refused)
 
 
 def _memory(executable: Any) -> dict[str, int]:
     """Return the byte figures of an executable; none for a version or backend without them."""
-    try:
+    stats: Any = None
+    with contextlib.suppress(Exception):
         stats = executable.get_compiled_memory_stats()
-    except Exception:
-        return {}
     names = (name for name in dir(stats) if name.endswith("_in_bytes"))
     return {name: value for name in names if isinstance(value := getattr(stats, name), int)}
 

@@ -106,8 +106,7 @@ def test_coverage_below_the_minimum_is_refused(broken: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "code"),
-    [(b"", 4), (b"\x7fELF\0\1\2\0\0\0\0\0\0", 4), (b"just some words\n", 4)],
+    ("data", "code"), [(b"", 4), (b"\x7fELF\0\1\2\0\0\0\0\0\0", 4), (b"just some words\n", 4)]
 )
 def test_input_that_is_no_dump_is_refused(tmp_path: Path, data: bytes, code: int) -> None:
     path = tmp_path / "input"

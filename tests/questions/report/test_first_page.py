@@ -118,10 +118,7 @@ _OPS = "/env/lib/python3.11/site-packages/tensorflow/python/framework/ops.py"
             f'op_name="model/NAME" source_file="{_OPS}" source_line=1221',
             "  by operation, arguments apart",
         ),
-        (
-            'op_name="model/NAME" source_file="train.py" source_line=7',
-            "  by line, arguments apart",
-        ),
+        ('op_name="model/NAME" source_file="train.py" source_line=7', "  by line, arguments apart"),
     ],
     ids=["no metadata", "operations", "one line of TensorFlow", "lines"],
 )
@@ -154,7 +151,7 @@ def test_memory_without_live_ranges_names_what_is_missing(tmp_path: Path) -> Non
 
 def test_other_modules_have_a_line_and_the_command_that_lists_them() -> None:
     text = output_of(["report", "sample_dumps/pairs/tpu"])
-    assert re.search(r"^Others  \d+ other modules the largest: jit_train_step ", text, re.MULTILINE)
+    assert re.search(r"^Others  \d+ other modules of \S+ in all", text, re.MULTILINE)
     assert "hlo-lens ls sample_dumps/pairs/tpu" in text
 
 
@@ -162,10 +159,7 @@ def test_other_modules_have_a_line_and_the_command_that_lists_them() -> None:
     ("path", "text"),
     [
         ("cpu/tp_mlp", "PJRT's peak_memory_in_bytes 64.03MiB (leaves temporaries out on CPU)"),
-        (
-            "tpu/tp_mlp",
-            "PJRT's peak_memory_in_bytes not known (may count other memory spaces",
-        ),
+        ("tpu/tp_mlp", "PJRT's peak_memory_in_bytes not known (may count other memory spaces"),
     ],
 )
 def test_peaks_of_other_tools_are_named_where_they_differ(path: str, text: str) -> None:

@@ -11,13 +11,14 @@ import json
 import os
 import subprocess
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hlo_lens.load.devices import parse_target
 from hlo_lens.load.programs import modules_of
-from hlo_lens.questions.what_if.combinations import Asked, what_if_modules
+from hlo_lens.questions.what_if.combinations import what_if_modules
 from hlo_lens.questions.what_if.compiling import toolchain_of
 from hlo_lens.questions.what_if.recompiling import Means, Recompiled, figures
 from hlo_lens.text.errors import HloLensError
@@ -98,15 +99,14 @@ class Pair:
     edits: tuple[tuple[str, str], ...] = ()
 
     @property
-    def asked(self) -> Asked:
-        """The change as what-if takes it."""
-        meshes = tuple(value for kind, value in self.edits if kind == "mesh")
-        return Asked(
-            targets=(self.after.target,) if self.after.target != self.before.target else (),
-            flags={name: (value,) for name, value in self.after.flags.items()},
-            edits=tuple(one for one in self.edits if one[0] != "mesh"),
-            meshes=meshes,
-        )
+    def asked(self) -> dict[str, list[str]]:
+        """The change as what-if takes it: values by kind."""
+        asked: dict[str, list[str]] = defaultdict(list)
+        asked["target"] += [self.after.target] * (self.after.target != self.before.target)
+        asked["flag"] += [f"{name}={value}" for name, value in self.after.flags.items()]
+        for kind, value in self.edits:
+            asked[kind].append(value)
+        return asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

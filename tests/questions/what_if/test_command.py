@@ -3,52 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from click.testing import CliRunner
 
+import hlo_lens
 from hlo_lens.cli import main
+from hlo_lens.load.devices import CPU, parse_target
+from hlo_lens.questions.what_if.compiling import Compilation
 from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.page import what_if_report
-from hlo_lens.questions.what_if.recompiling import Figures, Recompiled, Reproduction
+from hlo_lens.questions.what_if.recompiling import Base, Figures, Recompiled
 
+PATH = "sample_dumps/cpu/wasteful"
+(DUMP,) = hlo_lens.load(PATH).modules
+BASE = Base(dump=DUMP, program=None, target=CPU, own=Figures())
+TOO_SMALL = Compilation(dump=Path(), step="compile", error="x", shortage=(("available", "1.0G"),))
 ROW = Recompiled(
-    name="f",
-    reproduction=Reproduction(is_equal=None),
-    base_target="cpu",
-    target="v5e:1x1",
-    versions={},
+    known=BASE,
     changes=(Change(kind="target", target="v5e:1x1"),),
-    own=Figures(),
-    base=Figures(),
-    predicted=None,
-    fits=False,
+    target=parse_target("v5e:1x1"),
+    again=TOO_SMALL,
 )
 
 
 def test_program_that_does_not_fit_names_fit() -> None:
-    row = replace(
-        ROW,
-        reproduction=Reproduction(is_equal=True, compared=11),
-        base_target="v5e:2x4",
-        shortage=(("available", "15.75G"),),
-        needed_bytes=48 << 30,
-    )
-    report = what_if_report([row], "a dump")
-    facts = dict(report.pages[0].facts)
-    assert facts["next"] == "hlo-lens fit 'a dump' --target v5e:1x1"
+    (section,) = what_if_report([ROW], "a dump").pages
+    assert dict(section.facts)["next"] == "hlo-lens fit 'a dump' --target v5e:1x1"
+    assert dict(section.facts)["available"] == "1.0G"
 
 
 def test_commands_name_the_module_of_a_dump_with_several() -> None:
-    row = replace(ROW, dump="new dump", module_option="--module step/module_0001.jit_f")
+    dump = replace(DUMP, folder="step")
+    dump.is_only = False
+    row = replace(ROW, known=replace(BASE, dump=dump), dump="new dump")
     (section,) = what_if_report([row], "a dump").pages
+    option = dump.module_option
+    assert option.startswith("--module step/")
     assert [text for label, text in section.facts if label == "next"] == [
-        "hlo-lens fit 'a dump' --module step/module_0001.jit_f --target v5e:1x1",
-        "hlo-lens diff 'a dump' 'new dump' --module step/module_0001.jit_f",
+        f"hlo-lens fit 'a dump' {option} --target v5e:1x1",
+        f"hlo-lens diff 'a dump' 'new dump' {option}",
     ]
 
 
 def test_modules_of_one_name_are_sections_of_their_own() -> None:
-    row = replace(ROW, target="cpu", changes=(Change(kind="donate", target="x"),), fits=None)
+    row = replace(ROW, target=CPU, changes=(Change(kind="donate", target="x"),))
     other = replace(row, changes=(Change(kind="donate", target="y"),))
     assert len(what_if_report([row, row], "a dump").pages) == 2
     assert len(what_if_report([row, other], "a dump").pages) == 1

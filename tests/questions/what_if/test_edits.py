@@ -8,7 +8,7 @@ import pytest
 
 from hlo_lens import parse_hlo
 from hlo_lens.questions.what_if.arguments import EntryArrays
-from hlo_lens.questions.what_if.edits import Change, ChangedPart
+from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.recompiling import edited
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.text.errors import UsageError
@@ -25,7 +25,7 @@ class Edited(NamedTuple):
     """A program after changes."""
 
     module: HloModule
-    parts: list[ChangedPart]
+    parts: list[Change]
 
     @property
     def text(self) -> str:
@@ -220,7 +220,7 @@ def test_argument_with_the_sharding_of_the_result_becomes_it() -> None:
 
 
 def specs(text: str) -> dict[str, str]:
-    arrays = EntryArrays.of(parse_hlo(text))
+    arrays = EntryArrays(parse_hlo(text))
     values = (*arrays.arguments, *arrays.results)
     names = [*arrays.names, *(f"result{one.value.index}" for one in arrays.results)]
     found = [one.sharding and one.sharding.to_partition_spec(MESHES[0]) for one in values]

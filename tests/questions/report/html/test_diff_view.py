@@ -18,11 +18,7 @@ if TYPE_CHECKING:
     from tests.questions.report.html.conftest import Drawer
 
 
-PAIRS = [
-    ("tpu", "doubled_buffer"),
-    ("cpu", "f32_upcast"),
-    ("gpu", "added_all_gather"),
-]
+PAIRS = [("tpu", "doubled_buffer"), ("cpu", "f32_upcast"), ("gpu", "added_all_gather")]
 FIRST = PAIRS[0]
 
 
