@@ -155,19 +155,6 @@ def test_other_modules_have_a_line_and_the_command_that_lists_them() -> None:
     assert "hlo-lens ls sample_dumps/pairs/tpu" in text
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("cpu/tp_mlp", "PJRT's peak_memory_in_bytes 64.03MiB (leaves temporaries out on CPU)"),
-        ("tpu/tp_mlp", "PJRT's peak_memory_in_bytes not known (may count other memory spaces"),
-    ],
-)
-def test_peaks_of_other_tools_are_named_where_they_differ(path: str, text: str) -> None:
-    assert text in " ".join(output_of(["report", f"sample_dumps/{path}", "--full"]).split())
-    gpu = output_of(["report", "sample_dumps/gpu/fsdp_transformer", "--full"])
-    assert "peak_memory_in_bytes" not in gpu
-
-
 def test_the_three_findings_that_save_most_are_shown_whatever_their_severity() -> None:
     """As `lint` sorts them: the info of unknown saving comes last, and is not among them."""
     command = ["sample_dumps/cpu/wasteful"]
