@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import quote
 
@@ -30,15 +30,12 @@ ROOT = "%SRCROOT%"
 MOST_RESULTS = 25_000
 """Results of a run that GitHub takes."""
 
-_GRAVEST_FIRST = ("error", "warning", "note")
-
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 _PROBLEMS = {"error": "error", "warning": "warning", "info": "recommendation"}
 _TOPICS = {"M": "memory", "C": "collectives", "L": "layout", "X": "compilation"}
+_PARTS = {"what": "What", "why_it_costs": "Why it costs", "fix": "Fix", "fine_when": "Fine when"}
 _LONGEST = 1024
 """Characters of a description that GitHub accepts."""
-
-_KEPT_PARTS = 2
 
 Json = Mapping[str, Any]
 
@@ -58,33 +55,50 @@ def render_sarif(report: Report, out: TextIO, options: RenderOptions) -> None:
 def sarif_object(data: Json, checkout: Checkout) -> dict[str, object]:
     """Return the SARIF object of the JSON of ``lint``."""
     modules: Sequence[Json] = data["modules"]
-    rules: Sequence[Json] = data["rules"]
-    places = _Places(checkout)
-    index = {rule["code"]: place for place, rule in enumerate(rules)}
+    index = {rule["code"]: place for place, rule in enumerate(data["rules"])}
     results: list[dict[str, object]] = []
     notes: list[dict[str, object]] = []
-    for module in modules:
-        notes += _open_questions(module)
+    seen: Counter[str] = Counter()
+
+    def note(level: str, text: str) -> None:
+        notes.append({"level": level, "message": {"text": text}})
+
+    for module in modules:  # no results is not clean
+        if module["problem"]:
+            note("error", f"{module['name']}: {module['problem']}")
+        for one in module["undecided"]:
+            note("warning", f"{module['name']}: {one['code']} not decided: {one['reason']}")
         for finding in module["findings"] or ():
-            where = places.of(finding) or places.of(module)
-            if where is None:
+            place = module if finding["source_file"] is None else finding
+            if place["source_file"] is None:
                 text = f"{finding['code']}: {finding['message']} (no line is known)"
-                notes.append(_notification(_LEVELS[finding["severity"]], text))
-            else:
-                rule = index[finding["code"]]
-                results.append(_result(finding, module["name"], rule, where, places))
+                note(_LEVELS[finding["severity"]], text)
+                continue
+            location, line = _location(place["source_file"], place["source_line"], checkout)
+            uri = location["artifactLocation"]["uri"]
+            result = _result(finding, module["name"], index[finding["code"]], location)
+            print_ = _fingerprint(finding, uri, line)
+            seen[print_] += 1
+            own = {"primaryLocationLineHash": f"{print_}:{seen[print_]}"}
+            results.append({**result, "partialFingerprints": own})
     if len(results) > MOST_RESULTS:
-        results.sort(key=lambda one: _GRAVEST_FIRST.index(str(one["level"])))
-        text = f"{len(results) - MOST_RESULTS} results left out: GitHub takes {MOST_RESULTS}"
-        notes.append(_notification("warning", text))
+        results.sort(key=lambda one: [*_LEVELS.values()].index(str(one["level"])))
+        left_out = len(results) - MOST_RESULTS
+        note("warning", f"{left_out} results left out: GitHub takes {MOST_RESULTS}")
     invocation = {
         "executionSuccessful": not any(module["problem"] for module in modules),
         "toolExecutionNotifications": notes,
     }
-    names = "+".join(module["name"] for module in modules[:1])
+    driver = {
+        "name": "hlo-lens",
+        "semanticVersion": __version__,
+        "version": __version__,
+        "rules": [_rule(rule) for rule in data["rules"]],
+    }
+    name = f"{modules[0]['name']}/" if len(modules) == 1 else ""
     run = {
-        "tool": {"driver": _driver(rules)},
-        "automationDetails": {"id": f"hlo-lens/{names}/" if len(modules) == 1 else "hlo-lens/"},
+        "tool": {"driver": driver},
+        "automationDetails": {"id": f"hlo-lens/{name}"},
         "originalUriBaseIds": {ROOT: {"description": {"text": "the root of the repository"}}},
         "columnKind": "unicodeCodePoints",
         "invocations": [invocation],
@@ -93,41 +107,20 @@ def sarif_object(data: Json, checkout: Checkout) -> dict[str, object]:
     return {"$schema": SCHEMA, "version": VERSION, "runs": [run]}
 
 
-def _open_questions(module: Json) -> Iterator[dict[str, object]]:
-    """Yield why findings of a module are not known, or some of them: no results is not clean."""
-    if module["problem"]:
-        yield _notification("error", f"{module['name']}: {module['problem']}")
-    for one in module["undecided"]:
-        yield _notification(
-            "warning", f"{module['name']}: {one['code']} not decided: {one['reason']}"
-        )
-
-
-def _notification(level: str, text: str) -> dict[str, object]:
-    return {"level": level, "message": {"text": text}}
-
-
-def _driver(rules: Sequence[Json]) -> dict[str, object]:
-    return {
-        "name": "hlo-lens",
-        "semanticVersion": __version__,
-        "version": __version__,
-        "rules": [_rule(rule) for rule in rules],
-    }
-
-
 def _rule(rule: Json) -> dict[str, object]:
-    words = str(rule["name"]).split("-")
-    parts = [(key, rule[key]) for key in ("what", "why_it_costs", "fix", "fine_when")]
-    heads = {"what": "What", "why_it_costs": "Why it costs", "fix": "Fix", "fine_when": "Fine when"}
-    text = "\n\n".join(f"{heads[key]}: {value}" for key, value in parts)
-    markdown = "\n\n".join(f"**{heads[key]}.** {value}" for key, value in parts)
+    def cut(text: str) -> str:
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+    parts = [(head, rule[key]) for key, head in _PARTS.items()]
     return {
         "id": rule["code"],
-        "name": "".join(word.capitalize() for word in words),
-        "shortDescription": {"text": _cut(str(rule["title"]))},
-        "fullDescription": {"text": _cut(str(rule["what"]))},
-        "help": {"text": text, "markdown": markdown},
+        "name": "".join(word.capitalize() for word in str(rule["name"]).split("-")),
+        "shortDescription": {"text": cut(rule["title"])},
+        "fullDescription": {"text": cut(rule["what"])},
+        "help": {
+            "text": "\n\n".join(f"{head}: {text}" for head, text in parts),
+            "markdown": "\n\n".join(f"**{head}.** {text}" for head, text in parts),
+        },
         "defaultConfiguration": {"level": "warning"},
         "properties": {
             "tags": ["performance", _TOPICS.get(str(rule["code"])[:1], "xla")],
@@ -137,20 +130,16 @@ def _rule(rule: Json) -> dict[str, object]:
     }
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-def _result(
-    finding: Json, module: str, rule: int, where: _Place, places: _Places
-) -> dict[str, object]:
+def _result(finding: Json, module: str, rule: int, location: Json) -> dict[str, object]:
+    saves = savings_text(Saves(**finding["saves"]), finding["share"])
+    saved = f" {saves[0].upper()}{saves[1:]}." if saves else ""
     result: dict[str, object] = {
         "ruleId": finding["code"],
         "ruleIndex": rule,
         "level": _LEVELS[finding["severity"]],
-        "message": {"text": _message(finding)},
-        "locations": [{"physicalLocation": where.location}],
-        "partialFingerprints": {"primaryLocationLineHash": places.fingerprint(finding, where)},
+        # GitHub shows the first sentence in lists
+        "message": {"text": f"{finding['message']}. {finding['fix']}.{saved}"},
+        "locations": [{"physicalLocation": location}],
         "properties": {
             "module": module,
             "problem.severity": _PROBLEMS[finding["severity"]],
@@ -163,66 +152,29 @@ def _result(
     return result
 
 
-def _message(finding: Json) -> str:
-    """Return message and fix; GitHub shows the first sentence in lists."""
-    saves = savings_text(Saves(**finding["saves"]), finding["share"])
-    saved = f" {saves[0].upper()}{saves[1:]}." if saves else ""
-    return f"{finding['message']}. {finding['fix']}.{saved}"
-
-
-class _Place:
-    """A line of a file, with the columns of its text.
-
-    Attributes:
-        uri: Path relative to the repository.
-        text: Text of the line; None if the repository lacks it.
-        location: Its physical location.
-    """
-
-    def __init__(self, file: str, line: int, text: str | None) -> None:
-        self.uri = quote(file, safe="/~")
-        self.text = text
-        width = len(text) if text else 1
-        first = 1 + len(text) - len(text.lstrip()) if text and text.strip() else 1
-        self.location = {
-            "artifactLocation": {"uri": self.uri, "uriBaseId": ROOT},
-            "region": {
-                "startLine": line,
-                "startColumn": first,
-                "endLine": line,
-                "endColumn": width + 1,
-            },
-        }
-
-
-class _Places:
-    """Lines of findings in a repository, and their fingerprints."""
-
-    def __init__(self, checkout: Checkout) -> None:
-        self._checkout = checkout
-        self._seen: Counter[str] = Counter()
-
-    def of(self, one: Json) -> _Place | None:
-        """Return the place of a finding, or of the call of a module; None if not known."""
-        file, line = one["source_file"], one["source_line"]
-        if file is None:
-            return None
-        found = self._checkout.find(file)
-        text = None if found is None or line is None else self._checkout.line(found, line)
-        return _Place(found or _ending(file), line or 1, text)
-
-    def fingerprint(self, finding: Json, where: _Place) -> str:
-        """Return a digest of rule, file and text of the line, and the number of its repetition."""
-        line = "" if where.text is None else "".join(where.text.split())
-        first = next(iter(finding["values"]), "")
-        content = "\n".join((finding["code"], where.uri, line, "" if line else first))
-        digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8)
-        self._seen[digest.hexdigest()] += 1
-        return f"{digest.hexdigest()}:{self._seen[digest.hexdigest()]}"
-
-
-def _ending(file: str) -> str:
-    """Return the last parts of a path that the repository lacks."""
+def _location(
+    file: str, line: int | None, checkout: Checkout
+) -> tuple[dict[str, dict[str, Any]], str | None]:
+    """Return the physical location of a line, and its text; None if the repository lacks it."""
+    found = checkout.find(file)
+    text = None if found is None or line is None else checkout.line(found, line)
     parts = [part for part in file.replace("\\", "/").split("/") if part not in ("", "..", ".")]
     is_relative = not file.startswith(("/", "\\")) and ":" not in file[:3]
-    return "/".join(parts if is_relative else parts[-_KEPT_PARTS:]) or "unknown"
+    ending = "/".join(parts if is_relative else parts[-2:]) or "unknown"
+    indent = len(text) - len(text.lstrip()) if text and text.strip() else 0
+    region = {
+        "startLine": line or 1,
+        "startColumn": 1 + indent,
+        "endLine": line or 1,
+        "endColumn": len(text or " ") + 1,
+    }
+    artifact = {"uri": quote(found or ending, safe="/~"), "uriBaseId": ROOT}
+    return {"artifactLocation": artifact, "region": region}, text
+
+
+def _fingerprint(finding: Json, uri: str, text: str | None) -> str:
+    """Return a digest of rule, file and text of the line."""
+    line = "".join((text or "").split())
+    first = next(iter(finding["values"]), "")
+    content = "\n".join((finding["code"], uri, line, "" if line else first))
+    return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

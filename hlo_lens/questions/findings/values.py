@@ -193,7 +193,6 @@ def argument_of(name: str) -> str:
     return head if is_part else name
 
 
-@fact
 def call_place(known: ModuleDump) -> SourceLocation | None:
     """Return the line that calls, or lowers, the jitted function; None if not known.
 
@@ -202,39 +201,34 @@ def call_place(known: ModuleDump) -> SourceLocation | None:
     is the last one that all stacks share, since stacks of all instructions begin with the callers
     of the jitted function.
     """
-    called = _call(known)
-    if called is None:
-        frames = hlo_text(known).stack_frames
-        return _shared_place(frames) if frames else None
-    caller, own = called
+    caller, own = _call(known)
     return own if caller is None or (own is not None and caller.file != own.file) else caller
 
 
 def call_note(known: ModuleDump) -> tuple[str, ...]:
     """Return the line that calls the jitted function, where it is in another file."""
-    caller, own = _call(known) or (None, None)
+    caller, own = _call(known)
     is_other = caller is not None and own is not None and caller.file != own.file
     return (f"called at {caller}",) if is_other else ()
 
 
 @fact
-def _call(known: ModuleDump) -> tuple[SourceLocation | None, SourceLocation | None] | None:
+def _call(known: ModuleDump) -> tuple[SourceLocation | None, SourceLocation | None]:
     """Return the caller of the function of the module's name, and its first line in a stack."""
     frames = hlo_text(known).stack_frames
     if not frames:
-        return None
+        return None, None
     name = hlo_text(known).name.removeprefix("jit_")
     names = enumerate(frames.function_names, start=1)  # ``build.<locals>.step.<locals>.<lambda>``
     numbers = {k for k, one in names if name in one.split(".")}
-    found = frames.file_locations.columns["function_name_id"] if numbers else ()
-    functions = enumerate(found, start=1)
+    functions = enumerate(frames.file_locations.columns["function_name_id"], start=1)
     inside = {place for place, function in functions if function in numbers}
     locations = frames.frames.columns["file_location_id"] if inside else ()
     rows = [row for row, location in enumerate(locations) if location in inside]
     if not rows:
-        return None
-    own = (frames.location(row + 1) for row in rows)
-    first = min((one for one in own if one is not None), key=lambda o: o.line or 0, default=None)
+        return None, _shared_place(frames)
+    own = filter(None, (frames.location(row + 1) for row in rows))
+    first = min(own, key=lambda one: one.line or 0, default=None)
     return frames.location(frames.frames[rows[0]].parent_frame_id), first
 
 
