@@ -78,6 +78,10 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     save, compare = (config.getoption(f"--hlo-lens-{name}") for name in ("save", "compare"))
     if save or compare:
+        if config.getoption("numprocesses", None):
+            raise pytest.UsageError(
+                "--hlo-lens-save and --hlo-lens-compare take one process: no -n"
+            )
         from hlo_lens.pytest_plugin.budgets import Session
 
         rules = config.getoption("--hlo-lens-compare-fail")
@@ -118,12 +122,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write and compare the snapshots; a worker of pytest-xdist sends them to the main process."""
+    """Write and compare the snapshots."""
     kept = session.config.stash.get(SESSION, None)
     if kept is None:
-        return
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["hlo_lens"] = kept.to_dict()
         return
     from hlo_lens.text.errors import HloLensError
 
@@ -134,15 +135,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     session.config.stash[SUMMARY] = summary
     if not passed and session.exitstatus in (pytest.ExitCode.OK, 0):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Add the snapshots that a worker of pytest-xdist sent."""
-    kept = node.config.stash.get(SESSION, None)
-    sent = getattr(node, "workeroutput", {}).get("hlo_lens")
-    if kept is not None and sent is not None:
-        kept.join(sent)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

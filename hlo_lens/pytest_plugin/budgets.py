@@ -6,20 +6,19 @@ import dataclasses
 import hashlib
 import re
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens import __version__
 from hlo_lens.load.module import Dump, ModuleDump
 from hlo_lens.questions.check import check
-from hlo_lens.questions.check.judge import FAIL, UNDECIDED, Verdict
+from hlo_lens.questions.check.judge import FAIL, UNDECIDED
 from hlo_lens.questions.check.page import amount_texts, check_report
 from hlo_lens.questions.diff.sides import snapshot
 from hlo_lens.questions.snapshots.snapshot_file import (
     ModuleSnapshot,
     Snapshot,
-    read_snapshot,
     read_snapshot_file,
     snapshot_text,
 )
@@ -29,7 +28,7 @@ from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from hlo_lens.questions.check.checked import Checked
@@ -80,44 +79,28 @@ def keep(compiled: Sequence[Compiling], folder: Path, test: str) -> str:
     dumps = [dump for one in compiled for dump in one.dumps]
     if not dumps:
         return ""
-    place = folder / _folder_name(test)
+    # a digest where names would collide
+    name, parameters = _NOT_IN_NAMES.sub("_", test), test.partition("[")[2].removesuffix("]")
+    if len(name) > _LONGEST_NAME or _NOT_IN_NAMES.search(parameters):
+        digest = hashlib.blake2b(test.encode("utf-8", "replace"), digest_size=4).hexdigest()
+        name = f"{name[-_LONGEST_NAME:]}-{digest}"
+    place, page = folder / name, ""
     try:
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         (folder / ".gitignore").write_text("*\n", "ascii")
         for number, dump in enumerate(dumps):
             title = _NOT_IN_NAMES.sub("_", dump.title)[:_LONGEST_NAME] or "module"
-            for name, text in _texts(dump):
-                file = place / f"module_{number:04}.{title}.{name}.txt"
-                file.write_text(text, "utf-8")
-        page = _page(dumps, place)
+            for stage, text in _texts(dump):
+                (place / f"module_{number:04}.{title}.{stage}.txt").write_text(text, "utf-8")
+        with suppress(HloLensError):
+            from hlo_lens.questions.report.page import report_modules
+
+            (place / "report.html").write_text(report_modules(dumps).to_html(), "utf-8")
+            page = f"\nor open {place / 'report.html'}"
     except OSError as error:
         return f"the dumps could not be kept in {place}: {error.strerror or error}"
-    shown = f"\nor open {page}" if page is not None else ""
-    return f"the compiled programs are kept; look at them with: hlo-lens report {place}{shown}"
-
-
-def _page(dumps: Sequence[ModuleDump], folder: Path) -> Path | None:
-    """Write the page of HTML on some dumps into their folder; None if one cannot be reported on."""
-    from hlo_lens.questions.report.page import report_modules
-
-    try:
-        text = report_modules(dumps).to_html()
-    except HloLensError:
-        return None
-    page = folder / "report.html"
-    page.write_text(text, "utf-8")
-    return page
-
-
-def _folder_name(test: str) -> str:
-    """Return the folder name of a test, with a digest where names would collide."""
-    name = _NOT_IN_NAMES.sub("_", test)
-    parameters = test.partition("[")[2].removesuffix("]")
-    if len(name) <= _LONGEST_NAME and not _NOT_IN_NAMES.search(parameters):
-        return name
-    digest = hashlib.blake2b(test.encode("utf-8", "replace"), digest_size=4).hexdigest()
-    return f"{name[-_LONGEST_NAME:]}-{digest}"
+    return f"the compiled programs are kept; look at them with: hlo-lens report {place}{page}"
 
 
 def _texts(dump: ModuleDump) -> Iterator[tuple[str, str]]:
@@ -161,21 +144,20 @@ def breach_of(found: Capture | None, compiled: Sequence[Compiling], budget: Path
     """
     dumps = [] if found is None else list(found.modules)
     texts = {_text(dump) for dump in dumps}
-    own = [dump for one in compiled for dump in one.dumps]
-    dumps += [dump for dump in own if _text(dump) not in texts]
+    dumps += (dump for one in compiled for dump in one.dumps if _text(dump) not in texts)
     if not dumps and budget.exists():
         return (
             f"not known: whether {budget.name} is kept: the test compiled nothing (a function that "
             "was compiled before is not compiled again)"
         )
-    compiled_here = Dump(path="what the test compiled", modules=tuple(dumps))
     try:
-        checked = check(compiled_here, budget=str(budget))
+        checked = check(
+            Dump(path="what the test compiled", modules=tuple(dumps)), budget=str(budget)
+        )
     except HloLensError as error:
         return f"not known: whether {budget.name} is kept: {error}"
-    if checked.judgement.is_failed or checked.judgement.is_undecided:
-        return str(check_report(checked.judgement)).rstrip()
-    return None
+    is_kept = not (checked.judgement.is_failed or checked.judgement.is_undecided)
+    return None if is_kept else str(check_report(checked.judgement)).rstrip()
 
 
 def _text(dump: ModuleDump) -> str | int:
@@ -187,24 +169,19 @@ def session_text(checked: Checked) -> str:
     """Return the verdicts of a run as text: those that did not pass, by test, with the reason."""
     report = check_report(checked.judgement)
     (section,) = report.sections
-    wrong: dict[str, list[str]] = {}
-    for verdict in checked.judgement.verdicts:
-        if verdict.status in (FAIL, UNDECIDED):
-            wrong.setdefault(verdict.module or "the whole run", []).append(_verdict_text(verdict))
-    lines = [line for name, some in wrong.items() for line in (name, *dict.fromkeys(some))]
+    wrong: dict[str, dict[str, None]] = {}
+    for one in checked.judgement.verdicts:
+        values = " -> ".join(filter(None, amount_texts(one)))
+        line = f"  fail  {one.rule.metric.label}  {values}, fails if {one.limit}"
+        if one.status == UNDECIDED:
+            line = f"  undecided  {one.reason or 'it cannot be compared'}"
+        if one.status in (FAIL, UNDECIDED):
+            wrong.setdefault(one.module or "the whole run", {})[line] = None
+    lines = [line for name, some in wrong.items() for line in (name, *some)]
     head = [section.title or "", *(f"{name}  {text}" for name, text in section.facts), *lines]
     behind = dataclasses.replace(section, title="", facts=(), tables=section.tables[1:])
     tables = str(dataclasses.replace(report, sections=(behind,))) if behind.tables else ""
     return "\n".join([*head, tables.strip("\n")]).rstrip()
-
-
-def _verdict_text(verdict: Verdict) -> str:
-    """Return the verdict of one rule on one program: both values, and the limit or reason."""
-    base, head = amount_texts(verdict)
-    values = " -> ".join(filter(None, (base, head)))
-    if verdict.status == UNDECIDED:
-        return f"  undecided  {verdict.reason or 'it cannot be compared'}"
-    return f"  fail  {verdict.rule.metric.label}  {values}, fails if {verdict.limit}"
 
 
 # ---- the session -------------------------------------------------------------------------------
@@ -234,14 +211,6 @@ class Session:
                 name = f"{test}{_BETWEEN}{module.name}"
                 self._modules.append(dataclasses.replace(module, name=name))
 
-    def to_dict(self) -> dict[str, object]:
-        """Return the snapshots as JSON, for the main process of pytest-xdist."""
-        return Snapshot(path="", modules=tuple(self._modules)).to_dict(tool_version=__version__)
-
-    def join(self, sent: Mapping[str, Any]) -> None:
-        """Add the snapshots that another process sent."""
-        self._modules += read_snapshot(sent, "<worker>").modules
-
     def finish(self) -> tuple[bool, str]:
         """Write and compare the snapshots; return whether all rules pass, and the summary.
 
@@ -258,14 +227,11 @@ class Session:
             summary.append(f"{plural(len(own.modules), 'program')} saved to {self._save}")
         passed = True
         if self._compare is not None:
-            base = self._baseline(read_snapshot_file(self._compare))
+            base = read_snapshot_file(self._compare)
+            tests = {module.name.rpartition(_BETWEEN)[0] for module in self._modules}
+            kept = (m for m in base.modules if m.name.rpartition(_BETWEEN)[0] in tests)
+            base = dataclasses.replace(base, modules=tuple(kept))  # of the tests that ran
             checked = check(own, baseline=base, rules=self._rules)
             passed = not (checked.judgement.is_failed or checked.judgement.is_undecided)
             summary.append(session_text(checked))
         return passed, "\n".join(summary)
-
-    def _baseline(self, whole: Snapshot) -> Snapshot:
-        """Return the part of the baseline that belongs to the tests that ran."""
-        tests = {module.name.rpartition(_BETWEEN)[0] for module in self._modules}
-        kept = (m for m in whole.modules if m.name.rpartition(_BETWEEN)[0] in tests)
-        return dataclasses.replace(whole, modules=tuple(kept))

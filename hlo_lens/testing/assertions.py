@@ -18,10 +18,11 @@ from hlo_lens.questions.diff.dump_diff import compare_programs
 from hlo_lens.questions.diff.page import program_diff_facts
 from hlo_lens.questions.findings.page import finding_text
 from hlo_lens.questions.memory import memory
-from hlo_lens.questions.memory.results import memory_results, peak_of
+from hlo_lens.questions.memory.results import peak_of
 from hlo_lens.questions.memory.statement import memory_amount, most_temp_bytes
 from hlo_lens.questions.plans.lint import findings_at_least
 from hlo_lens.questions.sharding.savings import sharding_results
+from hlo_lens.shapes.named_sharding import axes_of_entry
 from hlo_lens.text.errors import HloLensError, UsageError
 from hlo_lens.text.patterns import matches
 from hlo_lens.text.units import MARGIN, format_bytes, format_ratio, listed, parse_size, plural
@@ -51,12 +52,10 @@ def understood(known: ModuleDump) -> ModuleDump:
     __tracebackhide__ = True
     if known.hlo is None:
         fail_unknown(f"the program of {known.title}: there is no HLO text")
-    if known.hlo.gaps:
-        place = known.hlo.gaps[0]
-        fail_unknown(
-            f"all of {known.title}: {plural(len(known.hlo.gaps), 'part')} of the text not "
-            f"understood, the first at {place.path}:{place.line}: {place.message}"
-        )
+    for gap in known.hlo.gaps:
+        parts = plural(len(known.hlo.gaps), "part")
+        where = f"{gap.path}:{gap.line}: {gap.message}"
+        fail_unknown(f"all of {known.title}: {parts} of the text not understood, first {where}")
     return known
 
 
@@ -69,76 +68,63 @@ def chosen_collectives(
     if found.unknown_opcodes:
         names = ", ".join(name for name, _ in found.unknown_opcodes)
         fail_unknown(f"whether {names} are collectives")
-    wanted = None if axis is None else {axis} if isinstance(axis, str) else set(axis)
+    wanted = set(names_of(axis))
     axes = {name for mesh in found.meshes for name in mesh.mesh.axis_names}
     # a misspelt axis has no collectives
-    if found.collectives and (missing := sorted((wanted or set()) - axes)):
+    if found.collectives and (missing := sorted(wanted - axes)):
         there = "; ".join(str(mesh) for mesh in found.meshes) or "no text names any"
         fail_unknown(f"what runs along {', '.join(missing)}: axes are {there}")
     for one in found.collectives:
         if one.payload_bytes is None and least:
             fail_unknown(f"the payload of {one.name} ({place_of(one)})")
-        if least and (one.payload_bytes or 0) < least:
+        if (one.payload_bytes or 0) < least:
             continue
-        if wanted is not None and one.axes is None:
-            fail_unknown(
-                f"the mesh axes of {one.name} in {known.title}: no text names them, and the "
-                "program was not given as jax has it"
-            )
-        if wanted is None or set(one.axes or ()) == wanted:
+        if wanted and one.axes is None:
+            fail_unknown(f"the mesh axes of {one.name} in {known.title}: no text names them")
+        if axis is None or set(one.axes or ()) == wanted:
             yield one
+
+
+def names_of(axis: Axes | None) -> tuple[str, ...]:
+    """Return mesh axes; none for None."""
+    return (axis,) if isinstance(axis, str) else axis or ()
 
 
 def memory_space(results: MemoryResults, name: str | None) -> SpaceFacts:
     """Return a memory space by name, the default one for None; raises UsageError."""
-    spaces = {space.name.lower(): space for space in results.statement.spaces}
-    if name is None:
-        return next(space for space in results.statement.spaces if space.color == 0)
-    if name.lower() not in spaces:
-        raise UsageError(
-            f"no memory space {name!r}; there is {', '.join(s.name for s in spaces.values())}"
-        )
-    return spaces[name.lower()]
+    spaces = results.statement.spaces
+    for space in spaces:
+        if space.color == 0 if name is None else space.name.lower() == name.lower():
+            return space
+    raise UsageError(f"no memory space {name!r}; there is {', '.join(s.name for s in spaces)}")
 
 
 def bytes_of(results: MemoryResults, space: SpaceFacts, of: str) -> tuple[Amount, int]:
     """Return a figure, and the most that it may be; fail if it is not known."""
     __tracebackhide__ = True
     layout, statement = results.layout, results.statement
-    if not layout.is_complete:
-        fail_unknown("the memory: the buffer assignment is not complete")
-    if statement.source == "estimate" and results.module is not None and results.module.gaps:
-        fail_unknown("the memory: the text of the estimate is not complete")
+    gaps = results.module is not None and results.module.gaps
+    if not layout.is_complete or (statement.source == "estimate" and gaps):
+        fail_unknown("the memory: the buffer assignment, or the text of an estimate, is incomplete")
     size: int | None = getattr(space, f"{of}_bytes")
     if of == "peak" and (size is None or not layout.are_ranges_complete):
         fail_unknown("the peak: no live ranges, or not all of them")
     if size is None:
         fail_unknown(f"the memory in {space.name}: an estimate does not know it")
-    more = 0 if space.color or of == "peak" else most_temp_bytes(statement) - statement.temp_bytes
-    amount = memory_amount(statement, of, size)
-    return amount, size + (more if of in ("temp", "total") else 0)
-
-
-def axes_of(value: ShardedValue, dimension: int | None) -> set[str]:
-    """Return the mesh axes that shard a value, in one dimension or in any."""
-    spec = value.spec or ()
-    entries = spec if dimension is None else spec[dimension : dimension + 1]
-    found: set[str] = set()
-    for entry in entries:
-        found |= {entry} if isinstance(entry, str) else set(entry or ())
-    return found
+    is_bounded = of in ("temp", "total") and not space.color
+    more = most_temp_bytes(statement) - statement.temp_bytes if is_bounded else 0
+    return memory_amount(statement, of, size), size + more
 
 
 def not_donated(known: ModuleDump, value: ShardedValue) -> str:
     """Return a line with the reason why an argument's memory is not reused."""
-    shardings = sharding_results(known)
-    listed = () if shardings is None else shardings.donations.donations
+    shardings, given = sharding_results(known), None
     key = (value.value.number, value.value.index)
-    reason = next(
-        (d.reason for d in listed if (d.value.value.number, d.value.value.index) == key), ""
-    )
-    framework = known.framework
-    given = None if framework is None else framework.argument(value.value.number)
+    donations = () if shardings is None else shardings.donations.donations
+    reasons = (d.reason for d in donations if (d.value.value.number, d.value.value.index) == key)
+    reason = next(reasons, "")
+    if known.framework is not None:
+        given = known.framework.argument(value.value.number)
     if given is not None and given.is_donated is False:
         reason = "it is not donated (donate_argnums)"
     size = format_bytes(value.device_bytes or 0)
@@ -162,21 +148,9 @@ def fail_unknown(what: str) -> NoReturn:
     raise AssertionError(f"not known: {what}")
 
 
-def counts_text(counts: Mapping[str, int], kinds: Iterable[str]) -> str:
-    """Return counts by kind as text."""
-    return ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in sorted(kinds)) or "nothing"
-
-
-def axis_text(axis: Axes) -> str:
-    """Return axes as text."""
-    return axis if isinstance(axis, str) else ",".join(axis)
-
-
 def place_of(one: Collective) -> str:
     """Return the source line of a collective, else its op_name, else its computation."""
-    if one.source_file:
-        return f"{one.source_file}:{one.source_line}" if one.source_line else one.source_file
-    return one.op_name or one.computation
+    return one.source or one.op_name or one.computation
 
 
 def collective_lines(found: Iterable[Collective]) -> list[str]:
@@ -201,10 +175,7 @@ def memory_lines(known: ModuleDump, space: SpaceFacts) -> list[str]:
     """Return a line per value alive at the peak, largest first, with its source line."""
     peak = peak_of(known, space.color)
     if peak is None:
-        memory = memory_results(known)
-        allocations = () if memory is None else memory.layout.allocations
-        sizes = sorted((a for a in allocations if a.color == space.color), key=lambda a: -a.size)
-        return [f"{format_bytes(a.size):>10}  allocation {a.index}  {a.category}" for a in sizes]
+        return []
     lines = []
     for value in peak.live:
         origin = peak.origin_of(value)
@@ -279,9 +250,12 @@ def assert_collectives(
     kinds = {*expected, *(counts if exact else ())}
     wrong = {kind for kind in kinds if counts[kind] != expected.get(kind, 0)}
     if wrong:
-        where = f" along {axis_text(axis)}" if axis is not None else ""
-        counted, wanted = counts_text(counts, kinds), counts_text(expected, kinds)
-        head = f"{known.title} has {counted}{where}, expected {wanted}"
+        where = f" along {','.join(names_of(axis))}" if axis is not None else ""
+        texts = [
+            ", ".join(f"{some.get(kind, 0)} {kind}" for kind in sorted(kinds)) or "nothing"
+            for some in (counts, expected)
+        ]
+        head = f"{known.title} has {texts[0]}{where}, expected {texts[1]}"
         fail(head, collective_lines([one for one in chosen if one.kind in wrong]))
 
 
@@ -343,19 +317,14 @@ def assert_memory_below(
     found = memory_space(results, space)
     amount, most = bytes_of(results, found, of)
     size = int(amount.value)
-    mismatches = results.statement.mismatches
-    if any(one.theirs > bound for one in mismatches):
-        one = mismatches[0]
-        fail_unknown(f"{one.name}: memory_analysis() says {one.theirs:,}, this says {one.ours:,}")
-    if amount.is_near(bound):
+    for one in results.statement.mismatches:
+        if one.theirs > bound:
+            fail_unknown(f"{one.name}: jax says {one.theirs:,}, this says {one.ours:,}")
+    if amount.is_near(bound) or size <= bound < most:
         fail_unknown(
-            f"the {of} of {found.name}: an estimate, {amount.text(format_bytes)}, within "
-            f"{format_ratio(MARGIN)} of the limit {format_bytes(bound)}"
-        )
-    if size <= bound < most:
-        fail_unknown(
-            f"the {of} of {found.name}: it is between {format_bytes(size)} and "
-            f"{format_bytes(most)}, and the limit is {format_bytes(bound)}"
+            f"whether the {of} of {found.name}, {amount.text(format_bytes)}, at most "
+            f"{format_bytes(most)}, is below {format_bytes(bound)} (estimates: within "
+            f"{format_ratio(MARGIN)})"
         )
     if size > bound:
         head = (
@@ -381,13 +350,14 @@ def assert_fits(program: Program, *, target: str, module: str | None = None) -> 
 
     for row in what_if(program, module=module, target=target).modules:
         refused = [f"{one.target}: {one.why_not}" for one in row.changes if not one.applies]
-        size = None if row.predicted is None else row.predicted.total_bytes
-        limit = "?" if row.memory_limit is None else format_bytes(row.memory_limit)
         if row.fits is None or refused:
             why = "; ".join(filter(None, (row.refusal, *refused))) or "its memory is not known"
             fail_unknown(f"whether {row.name} fits on {target}: {why}")
         if not row.fits:
-            used = "does not fit" if size is None else f"takes {format_bytes(size)}"
+            limit = "?" if row.memory_limit is None else format_bytes(row.memory_limit)
+            used = "does not fit"
+            if row.predicted is not None and row.predicted.total_bytes is not None:
+                used = f"takes {format_bytes(row.predicted.total_bytes)}"
             lines = [f"{label}: {text}" for label, text in row.shown.shortage]
             fail(f"{row.name} {used} on {target}, which has {limit} a device", lines)
 
@@ -417,10 +387,8 @@ def assert_donated(program: Program, arguments: str | Iterable[str]) -> None:
                 total += value.device_bytes or 0
                 wrong.append(not_donated(known, value))
     if wrong:
-        head = (
-            f"{known.title}: {plural(len(wrong), 'argument')} of {format_bytes(total)} per "
-            "device not reused for results"
-        )
+        count = f"{plural(len(wrong), 'argument')} of {format_bytes(total)} per device"
+        head = f"{known.title}: {count} not reused for results"
         fail(head, wrong)
 
 
@@ -473,23 +441,26 @@ def assert_sharded(
     __tracebackhide__ = True
     known = one_module(program)
     values, _ = find_arguments(known, pattern)
-    wanted = {axis} if isinstance(axis, str) else set(axis)
     unknown = [value for value in values if value.spec is None]
     if unknown:
         names = ", ".join(str(value.value.name) for value in unknown[:SHOWN])
         fail_unknown(f"the sharding over mesh axes of {names}")
-    wrong = [value for value in values if not wanted <= axes_of(value, dimension)]
+    place = slice(None) if dimension is None else slice(dimension, dimension + 1)
+    wrong = []
+    for value in sorted(values, key=lambda value: -(value.device_bytes or 0)):
+        axes = {name for entry in (value.spec or ())[place] for name in axes_of_entry(entry)}
+        if not axes.issuperset(names_of(axis)):
+            wrong.append(value)
     if wrong:
         size = format_bytes(sum(value.device_bytes or 0 for value in wrong))
         where = "" if dimension is None else f" in dimension {dimension}"
-        head = (
-            f"{known.title}: {len(wrong)} of {plural(len(values), 'parameter')} not divided "
-            f"over {axis_text(axis)}{where}, {size} on each device"
-        )
+        count = f"{len(wrong)} of {plural(len(values), 'parameter')} not divided"
+        over = f"over {','.join(names_of(axis))}{where}, {size} on each device"
+        head = f"{known.title}: {count} {over}"
         lines = [
             f"{format_bytes(v.device_bytes or 0):>10}  {v.value.name}  {v.spec_text}  "
             f"{shape_text(v)}"
-            for v in sorted(wrong, key=lambda v: -(v.device_bytes or 0))
+            for v in wrong
         ]
         fail(head, lines)
 

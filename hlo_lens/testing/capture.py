@@ -6,7 +6,7 @@ import functools
 import importlib
 import threading
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     Listener: TypeAlias = Callable[[Any, Any], None]
     """Called with jax's lowering and the executable that it was compiled to."""
 
-_INNER = (
+_PLACES = (
     ("jax._src.interpreters.pxla", "MeshComputation"),
     ("jax._src.interpreters.pxla", "PmapComputation"),
 )
-_OUTER = ("jax._src.stages", "Lowered")
 _MARK = "_hlo_lens_original"
 
 _of_context: ContextVar[tuple[Listener, ...]] = ContextVar("hlo_lens_listeners", default=())
@@ -68,12 +67,12 @@ def _install() -> tuple[str, ...]:
     """Wrap the methods that compile, unless they are wrapped; return notes on unseen compiles."""
     global _active  # one count for the process, as there is one jax
     with _lock:
-        targets, notes = _targets()
-        for owner in targets:
+        owners = _owners()
+        for owner in owners:
             if not hasattr(owner.__dict__["compile"], _MARK):
                 owner.compile = _wrapped(owner.__dict__["compile"])
         _active += 1
-    return notes
+    return () if owners else ("this version of jax compiles in an unknown place: nothing is seen",)
 
 
 def _uninstall() -> None:
@@ -81,31 +80,22 @@ def _uninstall() -> None:
     global _active  # as above
     with _lock:
         _active -= 1
-        if _active:
-            return
-        for owner in _targets()[0]:
+        for owner in () if _active else _owners():
             original = getattr(owner.__dict__["compile"], _MARK, None)
             if original is not None:
                 owner.compile = original
 
 
-def _targets() -> tuple[list[Any], tuple[str, ...]]:
-    """Return the classes whose ``compile`` is wrapped, and notes on unseen compiles."""
+def _owners() -> list[Any]:
+    """Return the classes of jax whose ``compile`` is wrapped."""
     import_jax()
-    inner = [owner for place in _INNER if (owner := _owner(*place)) is not None]
-    if inner:
-        return inner, ()
-    outer = _owner(*_OUTER)
-    note = "this version of jax compiles in an unknown place: only calls of .compile() are seen"
-    return ([] if outer is None else [outer]), (note,)
-
-
-def _owner(module: str, name: str) -> Any:
-    try:
-        owner = getattr(importlib.import_module(module), name, None)
-    except ImportError:
-        return None
-    return owner if owner is not None and callable(owner.__dict__.get("compile")) else None
+    found = []
+    for module, name in _PLACES:
+        with suppress(ImportError):
+            owner = getattr(importlib.import_module(module), name, None)
+            if owner is not None and callable(owner.__dict__.get("compile")):
+                found.append(owner)
+    return found
 
 
 def _wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -143,18 +133,20 @@ class Capture:
         return iter(self.modules)
 
     def __repr__(self) -> str:
-        names = ", ".join(module.name for module in self.modules)
-        counts = {kind: n for kind, n in self.collective_counts().items() if n}
-        return (
-            f"<Capture of {len(self)} programs: {names or 'none'}; collectives: {counts or 'none'}>"
-        )
+        names = ", ".join(module.name for module in self.modules) or "none"
+        counts = {kind: n for kind, n in self.collective_counts().items() if n} or "none"
+        return f"<Capture of {len(self)} programs: {names}; collectives: {counts}>"
 
     @property
     def modules(self) -> tuple[ModuleDump, ...]:
         """The programs as dumps; `notes` names each that has no text."""
-        for number, (lowering, executable) in enumerate(tuple(self._compiles)):
+        for number, compile_ in enumerate(tuple(self._compiles)):
             if number not in self._dumps:
-                self._dumps[number] = self._dump(lowering, executable)
+                self._dumps[number] = None
+                try:
+                    self._dumps[number] = dump_of_compile(*compile_)
+                except HloLensError as error:
+                    self.notes.append(str(error))
         return tuple(dump for _, dump in sorted(self._dumps.items()) if dump is not None)
 
     def collective_counts(self) -> dict[str, int]:
@@ -172,13 +164,6 @@ class Capture:
         """Record a compile; the same executable counts once."""
         if all(executable is not seen for _, seen in self._compiles):
             self._compiles.append((lowering, executable))
-
-    def _dump(self, lowering: Any, executable: Any) -> ModuleDump | None:
-        try:
-            return dump_of_compile(lowering, executable)
-        except HloLensError as error:
-            self.notes.append(str(error))
-            return None
 
 
 @contextmanager

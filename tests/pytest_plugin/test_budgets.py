@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.corpus import ROOT
 from tests.pytest_plugin.test_plugin import PLUGIN, needs_jax
 
 if TYPE_CHECKING:
@@ -162,16 +160,3 @@ def test_rules_and_the_tests_that_ran_decide(saved: pytest.Pytester) -> None:
     result = compared(saved, "--hlo-lens-compare-fail", "nonsense")
     assert result.ret == 1
     result.stdout.fnmatch_lines(["error: *nonsense*"])
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("xdist") is None, reason="pytest-xdist is not installed"
-)
-def test_workers_send_home_what_they_compiled(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    write(pytester, TWO)
-    result = pytester.runpytest_subprocess(*PLUGIN, "-n", "2", "--hlo-lens-save", "base.json")
-    result.assert_outcomes(passed=2)
-    assert len(json.loads((pytester.path / "base.json").read_text())["modules"]) == 2

@@ -12,8 +12,6 @@ from hlo_lens.text.errors import UnreadableError
 
 _EXAMPLE = """\b
 Example:
-  hlo-lens ls DIR
-  hlo-lens ls dump.tar.gz --sort size -n 0
   hlo-lens ls DIR --each -f json | jq '.modules[] | {key, peak_bytes, flops}'
 """
 
@@ -51,9 +49,7 @@ def ls(path: str, sort: str, each: bool, reading: Reading, output: Output) -> No
 
 _PASSES_EXAMPLE = """\b
 Example:
-  hlo-lens passes DIR --track all-gather
-  hlo-lens passes dump.tar.gz --track alias --track temp
-  hlo-lens passes DIR --module train_step --track fusion.12 -f json
+  hlo-lens passes dump.tar.gz --track alias --track temp --track all-gather
 """
 
 
@@ -86,9 +82,7 @@ def passes(path: str, words: tuple[str, ...], reading: Reading, output: Output) 
 
 _SHOW_EXAMPLE = """\b
 Example:
-  hlo-lens show DIR/module_0001.jit_step.cpu_after_optimizations.txt fusion.12
-  hlo-lens show DIR all-gather.3 while.36
-  hlo-lens show DIR --module jit_step main.10
+  hlo-lens show DIR --module jit_step all-gather.3 while.36
   hlo-lens show DIR -n 0
 """
 
@@ -115,8 +109,6 @@ def show(path: str, names: tuple[str, ...], reading: Reading, output: Output) ->
 _DOCTOR_EXAMPLE = """\b
 Example:
   hlo-lens doctor DIR
-  hlo-lens doctor --clear-cache
-  XLA_FLAGS="--xla_dump_to=DIR" hlo-lens doctor -f json | jq '.variables'
 """
 
 

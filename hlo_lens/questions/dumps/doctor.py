@@ -1,20 +1,14 @@
-"""Examination of this machine and of a dump: flags, versions, missing texts, empty folders.
-
-XLA reads XLA_FLAGS in tsl/util/parse_flags_from_env.cc: flags are separated by white space, each is
-``--name=value`` or ``--name``; a text that does not begin with ``--`` is the name of a file with
-flags. An unknown flag ends the process. Names of flags are those of jaxlib 0.4.30 to 0.12.0.
+"""Examination of this machine and of a dump: versions, missing texts, empty folders.
 
 A dump is examined by file names and kinds of content; at most one module is read.
 """
 
 from __future__ import annotations
 
-import difflib
 import importlib.metadata
 import os
 import platform
 import re
-import shlex
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -55,112 +49,42 @@ class Finding(NamedTuple):
 _error, _warning, _note = (partial(Finding, level) for level in (ERROR, WARNING, NOTE))
 
 
-def _worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda finding: (ERROR, WARNING, NOTE, FINE).index(finding.level))
-
-
 # ---- flags --------------------------------------------------------------------------------------
-
-_FORMATS = ("hlo_as_proto", "hlo_as_dot", "hlo_as_html", "hlo_as_url", "hlo_as_riegeli")
-_OTHERS = (
-    *("to", "hlo_module_re", "hlo_pass_re", "hlo_pipeline_re", "emitter_re", "max_hlo_modules"),
-    *("hlo_snapshots", "hlo_as_text", "hlo_as_long_text", "buffer_assignment_analysis"),
-    *("compact_gte", "compress_protos", "disable_metadata", "enable_mlir_pretty_form"),
-    *("full_hlo_config", "fusion_visualization", "hlo_memory_schedule_info", "hlo_to_subfolder"),
-    *("hlo_unoptimized_snapshots", "include_timestamp", "large_constants"),
-    *("latency_hiding_schedule", "module_metadata"),
-)
-_DUMP_FLAGS = tuple(f"xla_dump_{name}" for name in (*_OTHERS, *_FORMATS))
-"""Flags of XLA on dumps, of all versions."""
 
 _IF_MISSING = "remove it if the module you look for is missing"
 _LOSSES = {
-    r"--xla_dump_buffer_assignment_analysis=(?i:false|0)": (
+    r"buffer_assignment_analysis: false": (
         "no live ranges: the values alive at the peak are not known",
         "remove it",
     ),
-    r"--xla_dump_disable_metadata(?:=(?i:true|1))?": (
-        "no source lines and no names of operations",
-        "remove it",
-    ),
-    "--xla_dump_hlo_module_re=.*": ("only modules whose name matches are written", _IF_MISSING),
-    "--xla_dump_max_hlo_modules=.*": (
+    r"disable_metadata: true": ("no source lines and no names of operations", "remove it"),
+    r"hlo_module_re: .*": ("only modules whose name matches are written", _IF_MISSING),
+    r"max_hlo_modules: .*": (
         "XLA stops dumping after this number of modules, without a message",
         _IF_MISSING,
     ),
 }
-"""Forms of flags by which a dump lacks something: what, and what to do."""
-
-
-def check_flags(text: str | None) -> list[Finding]:
-    """Return findings on the text of XLA_FLAGS, the worst first.
-
-    Args:
-        text: Its text; None if it is not set.
-    """
-    text = (text or "").strip()
-    if not text:
-        what = "XLA_FLAGS is not set here: a program started from here writes no dump"
-        return [_note(what, 'export XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text"')]
-    if not text.startswith("--"):
-        what = f"XLA_FLAGS does not begin with two hyphens: XLA reads {text.split()[0]} as a file"
-        return [_warning(what, "write --NAME=VALUE, without quotes around all")]
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        return [_error("XLA_FLAGS has a quote without an end", "close it")]
-    findings = [*_misspelled(words), *_losses(words)]
-    flags = dict(word[2:].partition("=")[::2] for word in words)
-    dumping = [name for name in flags if name in _DUMP_FLAGS]
-    asked = {name for name in dumping if flags[name].lower() in ("", "true", "1")}
-    other = next((name for name in asked if name.removeprefix("xla_dump_") in _FORMATS), None)
-    if not dumping:
-        remedy = "add --xla_dump_to=DIR --xla_dump_hlo_as_text"
-        findings.append(_note("no flag asks for a dump", remedy))
-    elif not flags.get("xla_dump_to"):
-        what = f"--{dumping[0]} without --xla_dump_to=DIR writes no folder"
-        findings.append(_error(what, "add --xla_dump_to=DIR"))
-    if other and "xla_dump_hlo_as_text" not in asked:
-        what = f"--{other} without --xla_dump_hlo_as_text: XLA then writes no text"
-        findings.append(_error(what, "add --xla_dump_hlo_as_text"))
-    if not findings:
-        findings.append(Finding(FINE, f"XLA_FLAGS writes HLO text to {flags['xla_dump_to']}"))
-    return _worst_first(findings)
-
-
-def _misspelled(words: Sequence[str]) -> Iterator[Finding]:
-    for word in words:
-        name = word[2:].partition("=")[0]
-        if not word.startswith("--"):
-            yield _error(f"{word} is no flag; XLA ends the process", "write --NAME=VALUE")
-        elif name not in _DUMP_FLAGS:
-            is_on_dumps = "dump" in name and not name.startswith("xla_gpu_")
-            cutoff = 0.6 if is_on_dumps else 0.9
-            near = difflib.get_close_matches(name, _DUMP_FLAGS, n=1, cutoff=cutoff)
-            if is_on_dumps or near:
-                remedy = f"write --{near[0]}" if near else "remove it"
-                yield _error(
-                    f"--{name} is no flag of XLA; an unknown flag ends the process", remedy
-                )
-
-
-def _losses(words: Iterable[str]) -> Iterator[Finding]:
-    for word in words:
-        for pattern, (what, remedy) in _LOSSES.items():
-            if re.fullmatch(pattern, word):
-                yield _warning(f"{word}: {what}", remedy)
+"""Flags by which a dump lacks something, as its debug_options have them: what, and what to do."""
 
 
 def check_debug_options(text: str) -> list[Finding]:
     """Return findings on data lost by the flags that a dump was made with."""
-    pairs = re.findall(r"^(xla_dump_\w+): (.*)$", text, re.MULTILINE)
-    losses = _losses(f"--{name}={value.strip().strip(chr(34))}" for name, value in pairs)
-    return [loss._replace(what=f"made with {loss.what}") for loss in losses]
+    return [
+        _warning(f"made with --xla_dump_{flag.replace(': ', '=')}: {what}", remedy)
+        for form, (what, remedy) in _LOSSES.items()
+        for flag in re.findall(rf"^xla_dump_({form})$", text, re.MULTILINE)
+    ]
 
 
 def check_variables(variables: Mapping[str, str]) -> list[Finding]:
     """Return findings on the environment variables of a process that matter for dumps."""
-    findings = check_flags(variables.get("XLA_FLAGS"))
+    flags = variables.get("XLA_FLAGS", "")
+    findings = [Finding(FINE, f"XLA_FLAGS={flags}")]
+    if "xla_dump_to" not in flags:
+        what = "XLA_FLAGS asks for no dump here: a program started from here writes none"
+        findings = [_note(what, 'export XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text"')]
+    elif "xla_dump_hlo_as_text" not in flags and "xla_dump_hlo_as" in flags:
+        findings = [_error(f"XLA_FLAGS={flags} writes no text", "add --xla_dump_hlo_as_text")]
     if variables.get("JAX_COMPILATION_CACHE_DIR"):
         what = "JAX_COMPILATION_CACHE_DIR is set: programs in that cache are not compiled or dumped"
         findings.append(_warning(what, "JAX_ENABLE_COMPILATION_CACHE=false for this run"))

@@ -10,10 +10,10 @@ others, and never the step. A text from before the program is divided over devic
 all of them, and is compared by a device's share.
 
 The process of a module is its folder, without the part with the module's own name. Compiles of one
-name are paired over processes first by equal text, then by equal text up to names, then by equal
-parameter shapes; of the rest, the k-th of one process with the k-th of another. So an extra compile
-in one process shifts no others. Folders without names of processes (``rank_0``, ``host3``, a
-number, an address, XLA's ``MODULE/HOST_PID``) are compared alike, but are no processes of one job.
+name are paired over processes first by equal text up to names, then by equal parameter shapes; of
+the rest, the k-th of one process with the k-th of another. So an extra compile in one process
+shifts no others. Folders without names of processes (``rank_0``, ``host3``, a number, an address,
+XLA's ``MODULE/HOST_PID``) are compared alike, but are no processes of one job.
 """
 
 from __future__ import annotations
@@ -316,12 +316,11 @@ def training_step_first(modules: Sequence[ModuleDump]) -> list[int]:
 
 
 SAME = "same"
-SAME_BUT_NAMES = "same up to names"
 DIFFERENT = "different"
 MISSING = "not in all processes"
 UNKNOWN = "not known"
 
-_ORDER = (DIFFERENT, UNKNOWN, MISSING, SAME_BUT_NAMES, SAME)
+_ORDER = (DIFFERENT, UNKNOWN, MISSING, SAME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -402,8 +401,7 @@ class _Compiles:
 
 
 _LIKENESS: tuple[Callable[[ListingFacts], Hashable], ...] = (
-    lambda module: module.fingerprint and module.fingerprint.exact,
-    lambda module: module.fingerprint and module.fingerprint.nameless,
+    lambda module: module.fingerprint,
     lambda module: module.signature,
     lambda module: "",
 )
@@ -437,18 +435,14 @@ def _program(
 ) -> SharedProgram:
     having = sorted(places)
     prints = [modules[places[process]].fingerprint for process in having]
-    odd = pair = None
+    verdict, odd, pair = SAME, None, None
     if None in prints:
         verdict, odd = UNKNOWN, having[prints.index(None)]
-    elif len({one.exact for one in prints if one is not None}) == 1:
-        verdict = SAME
-    else:
-        is_renamed = len({one.nameless for one in prints if one is not None}) == 1
-        verdict = SAME_BUT_NAMES if is_renamed else DIFFERENT
-        keys = [one and (one.exact if is_renamed else one.nameless) for one in prints]
-        odd = next(p for p, key in zip(having, keys, strict=True) if key != keys[0])
+    elif len({*prints}) > 1:
+        verdict = DIFFERENT
+        odd = next(p for p, key in zip(having, prints, strict=True) if key != prints[0])
         pair = places[having[0]], places[odd]
-    if verdict in (SAME, SAME_BUT_NAMES) and len(having) < len(processes):
+    elif len(having) < len(processes):
         verdict, odd = MISSING, next(process for process in processes if process not in places)
     return SharedProgram(
         name=name,

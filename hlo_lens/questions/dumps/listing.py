@@ -1,10 +1,10 @@
 """Facts of a module for one line of a listing, its process, and comparison with others as text.
 
-Texts are compared whole, in their order, except metadata (source lines, stack frames) and
-fingerprints by XLA. Two modules are identical, or the same up to names of instructions and
-computations, or different. Other channel ids and another order of instructions are differences:
-processes that run one program together must run the same text. ``hlo-lens diff`` compares programs
-instead, and finds no change in modules that differ in these alone.
+Texts are compared whole, in their order, except metadata (source lines, stack frames), fingerprints
+by XLA, and names of instructions and computations. Other channel ids and another order of
+instructions are differences: processes that run one program together must run the same text.
+``hlo-lens diff`` compares programs instead, and finds no change in modules that differ in these
+alone.
 """
 
 from __future__ import annotations
@@ -37,19 +37,6 @@ if TYPE_CHECKING:
     from hlo_lens.load.programs import Progress
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """Hashes of the text of a module.
-
-    Attributes:
-        exact: Equal for identical modules.
-        nameless: Equal for modules that are the same up to names.
-    """
-
-    exact: str
-    nameless: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingFacts:
     """Facts of one module, small enough to be sent between processes; None if not known.
@@ -71,7 +58,7 @@ class ListingFacts:
         coverage: Share of the text that was read, 0 to 1.
         gaps: Number of parts that could not be read.
         is_cut: Whether the text ends too early.
-        fingerprint: Hashes of the text; None if not requested.
+        fingerprint: Equal for modules with equal texts up to names; None if not requested.
     """
 
     name: str
@@ -106,7 +93,7 @@ class ListingFacts:
     coverage: float | None = None
     gaps: int = 0
     is_cut: bool = False
-    fingerprint: Fingerprint | None = None
+    fingerprint: str | None = None
     problem: str | None = None
 
     @property
@@ -323,23 +310,21 @@ _TOKEN = lazy_pattern(rf"{_STRING}|%?[A-Za-z_][\w.-]*")
 _SPACE = re.compile(r"\s+")
 
 
-def fingerprint(module: HloModule) -> Fingerprint:
-    """Return the hashes of the text of a module, without metadata."""
+def fingerprint(module: HloModule) -> str:
+    """Return the hash of the text of a module, without metadata and names."""
     import hashlib  # which loads OpenSSL
 
-    exact, nameless = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
-    columns = module.columns
+    digest, columns = hashlib.blake2b(digest_size=16), module.columns
     computations = {c.name: f"@{k}" for k, c in enumerate(module.computations)}
 
-    def add(text: str, alike: str) -> None:
-        exact.update(text.encode("utf-8", "replace") + b"\n")
-        nameless.update(alike.encode("utf-8", "replace") + b"\n")
+    def add(text: str) -> None:
+        digest.update(text.encode("utf-8", "replace") + b"\n")
 
     for name, value in module.header.items():
-        add(*[f"{name}={_FINGERPRINT.sub('', value)}"] * 2)
+        add(f"{name}={_FINGERPRINT.sub('', value)}")
     for computation in module.computations:
         head = "entry computation" if computation.is_entry else "computation"
-        add(f"{head} {computation.name}", f"{head} {computations[computation.name]}")
+        add(f"{head} {computations[computation.name]}")
         own = {columns.name(row): f"%{k}" for k, row in enumerate(computation.rows)}
         names, root = {**computations, **own}, computation.root_row
 
@@ -347,7 +332,7 @@ def fingerprint(module: HloModule) -> Fingerprint:
             return names.get(match[0].removeprefix("%"), match[0])
 
         for row in computation.rows:
-            name, mark = columns.name(row), "ROOT " if row == root else ""
             rest = _SPACE.sub(" ", _METADATA.sub("", columns.text(row, NAME_END, END)))
-            add(f"{mark}{name}{rest}", f"{mark}{names[name]}{_TOKEN.sub(numbered, rest)}")
-    return Fingerprint(exact.hexdigest(), nameless.hexdigest())
+            mark = "ROOT " if row == root else ""
+            add(f"{mark}{names[columns.name(row)]}{_TOKEN.sub(numbered, rest)}")
+    return digest.hexdigest()

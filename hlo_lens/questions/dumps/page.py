@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.load.module import SkippedFiles
 from hlo_lens.program.summary import CUT
@@ -13,7 +13,6 @@ from hlo_lens.questions.dumps.groups import (
     MISSING,
     MOST_MEMORY,
     SAME,
-    SAME_BUT_NAMES,
     STEP,
     UNKNOWN,
     AcrossProcesses,
@@ -23,7 +22,7 @@ from hlo_lens.questions.dumps.groups import (
     module_groups,
 )
 from hlo_lens.questions.memory.results import MOST_ESTIMATED
-from hlo_lens.render.result import Unit, columns_of, rows_of
+from hlo_lens.render.result import columns_of, rows_of
 from hlo_lens.render.table import Report, Section, Table, table_of
 from hlo_lens.render.to_json import envelope
 from hlo_lens.text.names import shell_word
@@ -97,11 +96,6 @@ def ls_report(
         "files",
     )
     tables = [modules_table(groups, f"Modules, {_ORDERS[sort]}", shown)]
-    retraces = [row for group in groups.groups for row in _retraces(group)] if is_grouped else []
-    if retraces:
-        title = "Functions compiled more than once, by the shapes of their parameters"
-        columns, shown = columns_of(_Retrace), ("name", "compiles", "differs")
-        tables.append(table_of("retraces", title, columns, retraces, shown=shown))
     if across is not None:
         places = "processes" if across.are_processes else "folders"
         title = f"The same program in all {places}?"
@@ -190,7 +184,6 @@ def _verdicts(across: AcrossProcesses) -> Iterator[str]:
     """Yield the number of programs of each verdict, with an example."""
     words = {
         SAME: "the same",
-        SAME_BUT_NAMES: "the same up to names",
         MISSING: "not in all processes" if across.are_processes else "not in all folders",
         DIFFERENT: "DIFFERENT",
         UNKNOWN: "not known",
@@ -230,28 +223,6 @@ def modules_table(groups: ModuleGroups, title: str, shown: Sequence[str]) -> Tab
     return replace(Table.of(groups, title=title, shown=shown), read_shown=shown_rows)
 
 
-class _Retrace(NamedTuple):
-    name: Annotated[str, "name of the module"]
-    process: Annotated[str, "folder of the process that compiled it"]
-    compiles: Annotated[int, Unit.COUNT, "compiles for these shapes"]
-    differs: Annotated[str, "parameters whose shapes are not those of the first compile"]
-    parameters: Annotated[tuple[str, ...], "shapes of all parameters"]
-
-
-def _retraces(group: ModuleGroup) -> Iterator[_Retrace]:
-    """Yield the compiles of a function by parameter shapes, if there is more than one."""
-    first = next(iter(group.shapes), ())
-    for shapes, count in group.shapes.items() if group.compiles > 1 else ():
-        if shapes == first:
-            differs = f"{plural(len(shapes), 'parameter')}, first compile"
-        elif len(shapes) != len(first):
-            differs = f"{len(shapes)} parameters instead of {len(first)}"
-        else:
-            pairs = enumerate(zip(first, shapes, strict=True))
-            differs = listed([f"{k}: {a} -> {b}" for k, (a, b) in pairs if a != b], _CHANGES_SHOWN)
-        yield _Retrace(group.name, group.process, count, differs, shapes)
-
-
 # ---- notes --------------------------------------------------------------------------------------
 
 
@@ -279,11 +250,6 @@ def _notes(facts: Sequence[ListingFacts], groups: ModuleGroups) -> Iterator[str]
             "is not estimated; for an estimate: hlo-lens memory PATH --module NAME"
         )
     yield from estimate_notes(facts)
-    if any(g.largest.flops is None and g.largest.flops_at_least is not None for g in groups.groups):
-        yield (
-            "flops are empty where a loop's trip count, a shape, a custom call or an opcode is "
-            "unknown"
-        )
     undivided = [module for module in facts if module.undivided_devices > 1 and module.flops]
     if undivided:
         names = listed(sorted({module.name for module in undivided}), _PROBLEMS_SHOWN)
@@ -291,6 +257,3 @@ def _notes(facts: Sequence[ListingFacts], groups: ModuleGroups) -> Iterator[str]
             f"flops of {names}: before division over {undivided[0].undivided_devices} devices, "
             "because there is no later text"
         )
-    opaque = sum(module.opaque for module in facts)
-    if opaque:
-        yield f"{plural(opaque, 'custom call')} of unknown arithmetic"
