@@ -36,7 +36,7 @@ NO_TEXT_BEFORE = "the text from before optimizations is missing"
 PARTS = ("What", "Why it costs", "Fix", "Fine when")
 """Headings of the description of a rule, in this order."""
 
-_HEADING = re.compile(rf"^({'|'.join(PARTS)}):$", re.MULTILINE)
+_HEADING = re.compile(rf"^({'|'.join(PARTS)}): ", re.MULTILINE)
 
 
 class RuleText(NamedTuple):

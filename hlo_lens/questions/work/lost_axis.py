@@ -189,9 +189,9 @@ def _made_at(module: ModuleDump, row: int) -> SourceLocation | None:
     """Return the line of a collective; of one before a loop, that of the value that it moves."""
     known, hlo = origins(module), hlo_text(module)
     place = known.place(row)
-    if not (hlo.instruction(row).op_name or "").endswith("/while"):
-        return place
-    near = _nearest(Value(row), value_flow(hlo).sources, _NEAR)
+    near: Iterator[tuple[Value, int]] = iter(())
+    if (hlo.instruction(row).op_name or "").endswith("/while"):
+        near = _nearest(Value(row), value_flow(hlo).sources, _NEAR)
     made = (known.place(value.row) for value, _ in near)
     return next((one for one in made if one not in (None, place)), place)
 

@@ -124,21 +124,23 @@ def work(module: ModuleDump) -> Work:
     own = flops(module).total
     if devices == 1 or shardings is None:
         return Work(products=(), devices=1, flops=own, equal_share_flops=own, repeated_flops=0)
-    if not shardings.found.is_per_device:
-        own, whole = None, whole_flops(module, devices)
-    else:
-        before = ModuleDump(
+    text, whole = module, None
+    if shardings.found.is_per_device:
+        text = ModuleDump(
             name=module.name, kind=module.kind, stage=BEFORE, module_text=module.before_text
         )
-        whole = None if module.before is None else whole_flops(before, devices)
+    else:
+        own = None
+    if text.hlo is not None:
+        whole = whole_flops(text, devices)
     share = None if whole is None else whole // devices
     is_large = module.given.is_quick and hlo_text(module).instruction_count > _QUICKLY_COMPARED
-    products: tuple[RepeatedProduct, ...] = ()
-    repeated = 0 if own is not None and own == share else None
-    if own is not None and repeated is None and not is_large:
-        found = _repeated(module, devices)
-        products = found or ()
-        repeated = None if found is None else _repeated_sum(products)
+    values = None
+    if own is not None and own != share and not is_large:
+        values = marked_values(module, None)
+    products = () if values is None else tuple(_repeated(module, values, devices))
+    is_shared = own is not None and own == share
+    repeated = 0 if is_shared else None if values is None else _repeated_sum(products)
     return Work(
         products=products,
         devices=devices,
@@ -148,11 +150,8 @@ def work(module: ModuleDump) -> Work:
     )
 
 
-def _repeated(module: ModuleDump, devices: int) -> tuple[RepeatedProduct, ...] | None:
+def _repeated(module: ModuleDump, values: DeviceValues, devices: int) -> list[RepeatedProduct]:
     """Return the products that several devices compute alike, the most FLOP first."""
-    values = marked_values(module, None)
-    if values is None:
-        return None
     axes, calls = mesh_axes(module), call_counts(module)
     products = []
     for product in flops(module).products:
@@ -171,8 +170,7 @@ def _repeated(module: ModuleDump, devices: int) -> tuple[RepeatedProduct, ...] |
                 branches=calls.of(product.computation).branches,
             )
         )
-    products.sort(key=lambda one: (-one.repeated_flops, one.computation, one.name))
-    return tuple(products)
+    return sorted(products, key=lambda one: (-one.repeated_flops, one.computation, one.name))
 
 
 def work_object(module: ModuleDump) -> dict[str, object]:
@@ -190,15 +188,13 @@ def work_object(module: ModuleDump) -> dict[str, object]:
 
 def repeated_text(found: Work) -> str:
     """Return the equal share and what is repeated; empty where nothing is, or it is not known."""
-    if not found.flops or not found.repeated_flops:
-        return ""
-    if found.repeated_flops < _LEAST_SHOWN * found.flops:
+    if (found.repeated_flops or 0) < max(1, _LEAST_SHOWN * (found.flops or 0)) or not found.flops:
         return ""
     share = found.equal_share_flops
     equal = "" if share is None else f"an equal share is {flops_text(share)}: "
     axes = ", ".join(axis or "part of the devices" for axis in found.by_axis)
     copies = max(round(one.copies) for one in found.products)
-    repeated = flops_text(found.repeated_flops)
+    repeated = flops_text(found.repeated_flops or 0)
     return f"{equal}{repeated} are computed on up to {copies} devices at once ({axes})"
 
 
@@ -208,19 +204,12 @@ def _replicas(module: ModuleDump) -> int:
 
 def whole_flops(module: ModuleDump, devices: int) -> int | None:
     """Return the FLOP of all devices together, from a text of the whole program."""
-    found = flops(module)
-    if found.total is None:
+    found, hlo = flops(module), module.hlo
+    if found.total is None or hlo is None or devices > MOST_DEVICES:
         return None
-    hlo = module.hlo
-    if hlo is None or devices > MOST_DEVICES:
-        return None
-    values = DeviceValues(
-        hlo,
-        devices,
-        lambda *_: [0] * devices if _replicas(module) == 1 else range(devices),
-        _groups(module),
-        _local_parts(hlo, devices),
-    )
+    same = [0] * devices if hlo.replica_count == 1 else range(devices)
+    local = _local_parts(hlo, devices)
+    values = DeviceValues(hlo, devices, lambda *_: same, _groups(module), local)
     calls, parts = call_counts(module), []
     for product in found.products:
         held = values.read.get(product.row)

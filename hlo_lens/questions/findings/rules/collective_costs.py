@@ -30,29 +30,20 @@ if TYPE_CHECKING:
 
 
 # ---- C001 ----------------------------------------------------------------------------------------
-
-
 @module_rule("C001")
 def exposed_collective(known: ModuleDump) -> Iterator[Finding]:
     """Devices wait for a collective in a loop: no work overlaps the transfer.
 
-    What:
-        In a loop, a collective runs while nothing else does, or the work between its start and its
-        end is too small to last as long as the transfer.
-
-    Why it costs:
-        The transfer adds to the time of each trip. The saving in bytes of memory or on the wire is
-        none; the message has the bytes that are not covered.
-
-    Fix:
-        Let XLA overlap it: --xla_gpu_enable_latency_hiding_scheduler=true on GPU (TPU's compiler
-        does it by default); unroll the scan by two, so that the next layer's weights are gathered
-        while this layer computes; or gather less (another axis, a smaller type).
-
-    Fine when:
-        The value is needed at once, and nothing else could run. On CPU every collective is
-        synchronous, so this rule does not look at CPU dumps. It is an info: what overlaps depends
-        on times that the dump does not have.
+    What: In a loop, a collective runs while nothing else does, or the work between its start and
+    its end is too small to last as long as the transfer.
+    Why it costs: The transfer adds to the time of each trip. The saving in bytes of memory or on
+    the wire is none; the message has the bytes that are not covered.
+    Fix: Let XLA overlap it: --xla_gpu_enable_latency_hiding_scheduler=true on GPU (TPU's compiler
+    does it by default); unroll the scan by two, so that the next layer's weights are gathered while
+    this layer computes; or gather less (another axis, a smaller type).
+    Fine when: The value is needed at once, and nothing else could run. On CPU every collective is
+    synchronous, so this rule does not look at CPU dumps. It is an info: what overlaps depends on
+    times that the dump does not have.
     """
     found = collectives(known)
     total = found.known_wire_bytes
@@ -78,8 +69,6 @@ def exposed_collective(known: ModuleDump) -> Iterator[Finding]:
 
 
 # ---- C002 ----------------------------------------------------------------------------------------
-
-
 TINY_BYTES = 16 * 1024
 """Largest tiny payload: on H100, XLA's tables give it the time of 1 KiB."""
 
@@ -97,24 +86,17 @@ WARNING_RUNS = 128
 def tiny_collective(known: ModuleDump) -> Iterator[Finding]:
     """A collective with a tiny payload runs many times.
 
-    What:
-        A loop, or one line 16 times and more, runs collectives whose payload is so small that
-        starting them takes longer than moving their bytes. XLA combines those that do not need each
-        other.
-
-    Why it costs:
-        Each run costs the latency of the network, whatever its size: 32 to 97 us for 1 KiB between
-        the eight GPUs of one H100 host (XLA's default_collective_perf_table.txtpb), and devices
-        wait for each other. 200 of them are some 10 ms in each step.
-
-    Fix:
-        Compute the value once after the loop (sum the partial results, then reduce once), or
-        combine several: lax.psum takes a tuple of arrays.
-
-    Fine when:
-        The reduced value is needed before the next, as a norm over a sharded dimension is; or the
-        loop is short. Fewer than 128 runs, and dumps of a CPU, are an info, unless they are a chain
-        of scalars outside of loops, or send a tenth of all bytes.
+    What: A loop, or one line 16 times and more, runs collectives whose payload is so small that
+    starting them takes longer than moving their bytes. XLA combines those that do not need each
+    other.
+    Why it costs: Each run costs the latency of the network, whatever its size: 32 to 97 us for 1
+    KiB between the eight GPUs of one H100 host (XLA's default_collective_perf_table.txtpb), and
+    devices wait for each other. 200 of them are some 10 ms in each step.
+    Fix: Compute the value once after the loop (sum the partial results, then reduce once), or
+    combine several: lax.psum takes a tuple of arrays.
+    Fine when: The reduced value is needed before the next, as a norm over a sharded dimension is;
+    or the loop is short. Fewer than 128 runs, and dumps of a CPU, are an info, unless they are a
+    chain of scalars outside of loops, or send a tenth of all bytes.
     """
     is_quick, known_bytes = backend_of_dump(known) == "cpu", collectives(known).known_wire_bytes
     tiny = [
@@ -147,26 +129,17 @@ def tiny_collective(known: ModuleDump) -> Iterator[Finding]:
 
 
 # ---- C006 ----------------------------------------------------------------------------------------
-
-
 @module_rule("C006")
 def group_of_one(known: ModuleDump) -> Iterator[Finding]:
     """A collective's groups are of one device each: it moves nothing.
 
-    What:
-        Each group of a collective has one device, so its result is its operand. The axis that it
-        names has size 1, or the mesh is of one device.
-
-    Why it costs:
-        XLA removes most of them. Where it is left, the operation is still started, which takes some
-        microseconds each time, and fusions end at it.
-
-    Fix:
-        Leave the axis of size 1 out of the names that the program gives (lax.psum over axes that
-        exist), or build the mesh without it.
-
-    Fine when:
-        The same program also runs on larger meshes. It is an info.
+    What: Each group of a collective has one device, so its result is its operand. The axis that it
+    names has size 1, or the mesh is of one device.
+    Why it costs: XLA removes most of them. Where it is left, the operation is still started, which
+    takes some microseconds each time, and fusions end at it.
+    Fix: Leave the axis of size 1 out of the names that the program gives (lax.psum over axes that
+    exist), or build the mesh without it.
+    Fine when: The same program also runs on larger meshes. It is an info.
     """
     idle = (one for one in collectives(known).collectives if one.moves_nothing)
     for found in by_line(idle):
@@ -180,8 +153,6 @@ def group_of_one(known: ModuleDump) -> Iterator[Finding]:
 
 
 # ---- C008 ----------------------------------------------------------------------------------------
-
-
 _LEAST_BYTES = 1 << 20
 """Least bytes that an axis sends between hosts for a warning."""
 
@@ -192,30 +163,22 @@ _GPU_CONFIG = "gpu_target_config.pbtxt"
 def collective_between_slices(known: ModuleDump) -> Iterator[Finding]:
     """A mesh axis crosses slices or hosts: its collectives use the slower network between them.
 
-    What:
-        Transfers of the program go to other slices of a multi-slice TPU job, or to GPUs that no
-        NVLink joins. A dump of GPUs does not name the hosts: eight GPUs of consecutive ids are
-        taken for one, 72 of GB200 and GB300, and the message says so. The hosts of one TPU slice
-        make no difference: ICI joins the chips of all of them. Which devices a mesh axis joins is
-        taken from the device assignment of the dump; without one, devices are taken to be numbered
-        in order.
-
-    Why it costs:
-        The network between slices has a small part of the bandwidth of the links inside one (about
-        6 GB/s against 90 GB/s and more for each chip of v5e), the network between GPU hosts about a
-        tenth of NVLink's (50 GB/s against 450 GB/s for each H100; see the scaling book). What
-        crosses it should be the axis that communicates least: data parallel gradients, once in each
-        step.
-
-    Fix:
-        Build the mesh with mesh_utils.create_hybrid_device_mesh, so that only the outermost data
-        axis crosses slices or hosts, and keep model and fsdp axes inside one.
-
-    Fine when:
-        It is the data axis, and its transfers are covered by work; or no axis is small enough for a
-        slice or host. Between hosts it is an info, unless the axis fits into a host and another
-        one, which stays inside of hosts, sends at most half as much. --prove cannot apply it: the
-        order of devices is not part of the program.
+    What: Transfers of the program go to other slices of a multi-slice TPU job, or to GPUs that no
+    NVLink joins. A dump of GPUs does not name the hosts: eight GPUs of consecutive ids are taken
+    for one, 72 of GB200 and GB300, and the message says so. The hosts of one TPU slice make no
+    difference: ICI joins the chips of all of them. Which devices a mesh axis joins is taken from
+    the device assignment of the dump; without one, devices are taken to be numbered in order.
+    Why it costs: The network between slices has a small part of the bandwidth of the links inside
+    one (about 6 GB/s against 90 GB/s and more for each chip of v5e), the network between GPU hosts
+    about a tenth of NVLink's (50 GB/s against 450 GB/s for each H100; see the scaling book). What
+    crosses it should be the axis that communicates least: data parallel gradients, once in each
+    step.
+    Fix: Build the mesh with mesh_utils.create_hybrid_device_mesh, so that only the outermost data
+    axis crosses slices or hosts, and keep model and fsdp axes inside one.
+    Fine when: It is the data axis, and its transfers are covered by work; or no axis is small
+    enough for a slice or host. Between hosts it is an info, unless the axis fits into a host and
+    another one, which stays inside of hosts, sends at most half as much. --prove cannot apply it:
+    the order of devices is not part of the program.
     """
     slices = [mesh.slices for mesh in collectives(known).meshes]
     is_assumed = any(one is not None and one.is_assumed for one in slices)

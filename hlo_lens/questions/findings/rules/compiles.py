@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 
 # ---- X001 ----------------------------------------------------------------------------------------
-
-
 _RECOMPILED_LEAST, _MANY = 3, 8
 """Fewest shapes of a finding, and of a warning."""
 
@@ -34,22 +32,16 @@ _MOST_SHOWN = 4
 def recompiled_function(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]:
     """One function was compiled several times, for arguments of different shapes.
 
-    What:
-        The dump of one process has three compiles or more of a function of the same name, whose
-        arguments differ in shape or element type.
-
-    Why it costs:
-        Each new shape costs a whole compile, seconds to minutes, and memory for another executable.
-        In serving or evaluation this happens at each new length of a batch or sequence.
-
-    Fix:
-        Pad inputs to a few sizes (buckets), or to the largest one; keep the last, smaller batch out
-        (drop_remainder); pass Python numbers as arrays.
-        jax.config.update("jax_explain_cache_misses", True) prints the reason of each compile.
-
-    Fine when:
-        The shapes are the buckets that are wanted, compiled once at the start. Below eight compiles
-        it is an info. Functions of less than 100 instructions, such as jnp.ones, are not looked at.
+    What: The dump of one process has three compiles or more of a function of the same name, whose
+    arguments differ in shape or element type.
+    Why it costs: Each new shape costs a whole compile, seconds to minutes, and memory for another
+    executable. In serving or evaluation this happens at each new length of a batch or sequence.
+    Fix: Pad inputs to a few sizes (buckets), or to the largest one; keep the last, smaller batch
+    out (drop_remainder); pass Python numbers as arrays.
+    jax.config.update("jax_explain_cache_misses", True) prints the reason of each compile.
+    Fine when: The shapes are the buckets that are wanted, compiled once at the start. Below eight
+    compiles it is an info. Functions of less than 100 instructions, such as jnp.ones, are not
+    looked at.
     """
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for place, one in enumerate(modules):
@@ -78,8 +70,6 @@ def recompiled_function(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, 
 
 
 # ---- X006 ----------------------------------------------------------------------------------------
-
-
 _LEAST_BYTES = 1 << 20
 """Least bytes of copies that are worth a word."""
 
@@ -94,24 +84,17 @@ _SLICES = {
 def cpu_memory(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]:
     """Memory of a program that was compiled for CPU devices is not that of a TPU or GPU.
 
-    What:
-        The dump is of a program for several CPU devices, as
-        XLA_FLAGS=--xla_force_host_platform_device_count=8 makes them.
-
-    Why it costs:
-        Nothing at run time. But CPU's compiler computes bf16 in f32 and keeps both, fuses less, and
-        does not rematerialise: its memory may be twice that of a TPU, or less where tiles are
-        padded. The message has the bytes of the f32 copies of 16-bit values at the peak, which only
-        CPU makes.
-
-    Fix:
-        Compile the same program for the hardware, without having it, by what-if with --target
-        v5e:2x4 or h100_sxm. It needs the text from before optimizations, which
-        --xla_dump_hlo_as_text writes next to the others.
-
-    Fine when:
-        The program is meant for CPU, or only collectives and shardings are of interest. It is an
-        info, once for a dump.
+    What: The dump is of a program for several CPU devices, as
+    XLA_FLAGS=--xla_force_host_platform_device_count=8 makes them.
+    Why it costs: Nothing at run time. But CPU's compiler computes bf16 in f32 and keeps both, fuses
+    less, and does not rematerialise: its memory may be twice that of a TPU, or less where tiles are
+    padded. The message has the bytes of the f32 copies of 16-bit values at the peak, which only CPU
+    makes.
+    Fix: Compile the same program for the hardware, without having it, by what-if with --target
+    v5e:2x4 or h100_sxm. It needs the text from before optimizations, which --xla_dump_hlo_as_text
+    writes next to the others.
+    Fine when: The program is meant for CPU, or only collectives and shardings are of interest. It
+    is an info, once for a dump.
     """
     programs = [place for place, one in enumerate(modules) if one.instructions is not None]
     # a text without number repeats a compile, if others have numbers
@@ -140,28 +123,19 @@ def cpu_memory(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]
 
 
 # ---- X004 ----------------------------------------------------------------------------------------
-
-
 @module_rule("X004")
 def mesh_topology(known: ModuleDump) -> Iterator[Finding]:
     """The program was compiled for a TPU mesh without wraparound links, which real slices have.
 
-    What:
-        target_arguments of the dump describe a slice of 4x4x4 chips or more whose axes do not wrap.
-        Slices of v4, v5p and 7x of this size are tori: each axis is a ring.
-
-    Why it costs:
-        Nothing in memory; but XLA chooses the algorithms of collectives for another network, and
-        each of them takes up to twice as long as on the torus. Code and estimates of time are not
-        those of the real slice.
-
-    Fix:
-        Name the wraparound in the topology: jax.experimental.topologies.get_topology_desc(
-        "v5p:4x4x4", "tpu", wrap=(True, True, True)). what-if --target v5p:4x4x4 does so.
-
-    Fine when:
-        Only memory is of interest; or the slice really has no wraparound. Without collectives it is
-        an info.
+    What: target_arguments of the dump describe a slice of 4x4x4 chips or more whose axes do not
+    wrap. Slices of v4, v5p and 7x of this size are tori: each axis is a ring.
+    Why it costs: Nothing in memory; but XLA chooses the algorithms of collectives for another
+    network, and each of them takes up to twice as long as on the torus. Code and estimates of time
+    are not those of the real slice.
+    Fix: Name the wraparound in the topology: jax.experimental.topologies.get_topology_desc(
+    "v5p:4x4x4", "tpu", wrap=(True, True, True)). what-if --target v5p:4x4x4 does so.
+    Fine when: Only memory is of interest; or the slice really has no wraparound. Without
+    collectives it is an info.
     """
     target = tpu_target(known.setting(TARGET_ARGUMENTS) or "")
     if target is None or "wrap" in target.options:
@@ -179,27 +153,18 @@ def mesh_topology(known: ModuleDump) -> Iterator[Finding]:
 
 
 # ---- X005 ----------------------------------------------------------------------------------------
-
-
 @dump_rule("X005")
 def different_hosts(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]:
     """Processes of one job compiled different programs.
 
-    What:
-        The folders of several processes have a compile of the same name and order whose
-        instructions differ.
-
-    Why it costs:
-        Processes of one job must run the same program. Collectives that do not match wait for each
-        other forever, or mix up data: a job that hangs in its first step.
-
-    Fix:
-        Remove what depends on the process: jax.process_index() in shapes, the iteration order of
-        sets and dictionaries, random seeds from time, files or flags that only one host has.
-        hlo-lens ls DIR prints the command that shows what differs.
-
-    Fine when:
-        The processes are stages of a pipeline, which run programs of their own on purpose.
+    What: The folders of several processes have a compile of the same name and order whose
+    instructions differ.
+    Why it costs: Processes of one job must run the same program. Collectives that do not match wait
+    for each other forever, or mix up data: a job that hangs in its first step.
+    Fix: Remove what depends on the process: jax.process_index() in shapes, the iteration order of
+    sets and dictionaries, random seeds from time, files or flags that only one host has. hlo-lens
+    ls DIR prints the command that shows what differs.
+    Fine when: The processes are stages of a pipeline, which run programs of their own on purpose.
     """
     if len({one.folder for one in modules}) < 2:
         return  # without importing the comparison

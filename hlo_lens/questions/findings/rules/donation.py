@@ -45,32 +45,22 @@ if TYPE_CHECKING:
 
 
 # ---- M001 ----------------------------------------------------------------------------------------
-
-
 @module_rule("M001")
 def undonated_argument(known: ModuleDump) -> Iterator[Finding]:
     """An argument is not donated, although a result could have its memory.
 
-    What:
-        The program has a result of the same shape, element type, layout and sharding as an
-        argument, and the argument is not donated. The old and the new value are in memory together:
-        the parameters and the optimizer state of a training step twice, the cache of a decoding
-        step twice.
-
-    Why it costs:
-        The bytes of the argument, on every device, during the whole step. The saving is "up to":
-        XLA copies a donated argument that is still read after its result is written. --prove
-        compiles the program again with the donation.
-
-    Fix:
-        Donate the argument where the function is jitted: jax.jit(step, donate_argnames=("state",)),
-        and use only the returned value afterwards. Donation needs equal shardings: give
-        out_shardings where the result's is left to XLA.
-
-    Fine when:
-        The caller needs the old value after the call, for example to compare or to retry. It is an
-        info where no result is computed from the argument element by element: gradients have the
-        shapes of the weights, which the caller still needs.
+    What: The program has a result of the same shape, element type, layout and sharding as an
+    argument, and the argument is not donated. The old and the new value are in memory together: the
+    parameters and the optimizer state of a training step twice, the cache of a decoding step twice.
+    Why it costs: The bytes of the argument, on every device, during the whole step. The saving is
+    "up to": XLA copies a donated argument that is still read after its result is written. --prove
+    compiles the program again with the donation.
+    Fix: Donate the argument where the function is jitted: jax.jit(step,
+    donate_argnames=("state",)), and use only the returned value afterwards. Donation needs equal
+    shardings: give out_shardings where the result's is left to XLA.
+    Fine when: The caller needs the old value after the call, for example to compare or to retry. It
+    is an info where no result is computed from the argument element by element: gradients have the
+    shapes of the weights, which the caller still needs.
     """
     shardings = sharding_results(known)
     if shardings is None or not shardings.is_complete or is_part(known):
@@ -136,8 +126,6 @@ def _undonated_fix(known: ModuleDump, argument: str, value: EntryValue) -> str:
 
 
 # ---- M002 ----------------------------------------------------------------------------------------
-
-
 _NO_SHAPE = "no output has its shape"
 _NOT_USED = "XLA did not use it"
 _DROPPED = "XLA dropped the alias"
@@ -149,26 +137,19 @@ _LARGE = 0.1
 def unused_donation(known: ModuleDump) -> Iterator[Finding]:
     """The result that replaces an argument does not have its memory, although it was to.
 
-    What:
-        The function was jitted with the argument in donate_argnums or donate_argnames, and the
-        compiled program does not reuse its memory: no result has its shape, element type, layout or
-        sharding, or XLA dropped the alias. Or the result is the argument, updated, and divided in
-        another way: JAX then drops the donation before the program is text. The evidence has the
-        reason.
-
-    Why it costs:
-        The argument and the result that should replace it are in memory together, as if it were not
-        donated. JAX prints a warning once ("Some donated buffers were not usable").
-
-    Fix:
-        Make the result like the argument: cast it to the argument's element type. Where both are
-        divided in different ways, give the argument the sharding of the result in in_shardings,
-        since the result is the next argument; or the result that of the argument, where the result
-        is the larger. Where no result belongs to the argument, donating it saves nothing.
-
-    Fine when:
-        The caller only wants the argument's memory to be freed after the call, which donation does
-        on its own.
+    What: The function was jitted with the argument in donate_argnums or donate_argnames, and the
+    compiled program does not reuse its memory: no result has its shape, element type, layout or
+    sharding, or XLA dropped the alias. Or the result is the argument, updated, and divided in
+    another way: JAX then drops the donation before the program is text. The evidence has the
+    reason.
+    Why it costs: The argument and the result that should replace it are in memory together, as if
+    it were not donated. JAX prints a warning once ("Some donated buffers were not usable").
+    Fix: Make the result like the argument: cast it to the argument's element type. Where both are
+    divided in different ways, give the argument the sharding of the result in in_shardings, since
+    the result is the next argument; or the result that of the argument, where the result is the
+    larger. Where no result belongs to the argument, donating it saves nothing.
+    Fine when: The caller only wants the argument's memory to be freed after the call, which
+    donation does on its own.
     """
     shardings = sharding_results(known)
     if shardings is None or not shardings.is_complete or is_part(known):
@@ -275,8 +256,6 @@ def _is_large(known: ModuleDump, size: int) -> bool:
 
 
 # ---- M005 ----------------------------------------------------------------------------------------
-
-
 _MOST_STEPS = 1000
 
 _MOST = 10
@@ -303,26 +282,19 @@ class _Copy(NamedTuple):
 def lost_alias(known: ModuleDump) -> Iterator[Finding]:
     """A donated argument, or what a loop carries, is copied whole.
 
-    What:
-        The compiled program copies a donated argument into memory of its own before it writes the
-        result, or the body of a loop copies a whole value that it carries, in each iteration, to
-        overwrite a part of it.
-
-    Why it costs:
-        XLA copies where the old value is still read after the new one is written. The copy takes
-        the bytes that the donation was to save, if it is alive at the peak, and the time to move
-        them, in a loop once for each iteration.
-
-    Fix:
-        Read the old value before the update is made, and return the updated value only: in a loop
-        carry one version, update it with .at[i].set(...), and use what was read before. Compare the
-        old and new value in another function.
-
-    Fine when:
-        Old and new value are both needed. Copies that are not alive at the peak are an info. Those
-        that only the order of XLA's schedule asks for are no findings, since no change of the
-        program is known to avoid them; nor are those of replicated arguments that are used in parts
-        (M003).
+    What: The compiled program copies a donated argument into memory of its own before it writes the
+    result, or the body of a loop copies a whole value that it carries, in each iteration, to
+    overwrite a part of it.
+    Why it costs: XLA copies where the old value is still read after the new one is written. The
+    copy takes the bytes that the donation was to save, if it is alive at the peak, and the time to
+    move them, in a loop once for each iteration.
+    Fix: Read the old value before the update is made, and return the updated value only: in a loop
+    carry one version, update it with .at[i].set(...), and use what was read before. Compare the old
+    and new value in another function.
+    Fine when: Old and new value are both needed. Copies that are not alive at the peak are an info.
+    Those that only the order of XLA's schedule asks for are no findings, since no change of the
+    program is known to avoid them; nor are those of replicated arguments that are used in parts
+    (M003).
     """
     memory = memory_results(known)
     if memory is None or memory.peak is None:

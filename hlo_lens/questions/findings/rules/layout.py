@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 
 # ---- L002 ----------------------------------------------------------------------------------------
-
-
 _WARNING_FLOPS = 10**11
 """Least FLOP saved in one run that are worth a warning: half a millisecond of a v5e."""
 
@@ -73,26 +71,19 @@ class _Padded(NamedTuple):
 def short_dimension(known: ModuleDump) -> Iterator[Finding]:
     """A dimension of a product does not fill the matrix unit.
 
-    What:
-        The matrix unit of a TPU multiplies by matrices of 128 x 128 elements (256 x 256 from v6e
-        on), eight rows at a time. In a dot or convolution, the contracted dimension or the columns
-        are less than a multiple of that, and a fifth of the unit's work or more is padding.
-
-    Why it costs:
-        The padding takes the unit's time: a contracted dimension of 64 takes that of 128. FLOP
-        wasted are those of the padded product less those of the product; dimensions that can be
-        merged count as merged. The saving is the part that takes longer than moving the operands
-        between the device's memory and the unit (peak rates of jax/_src/tpu_info.py): none in
-        products that are bound by memory, whose finding is an info.
-
-    Fix:
-        Choose sizes that are multiples of 128 (256 from v6e on): a vocabulary of 50304 for 50257, 8
-        heads of 128 for 16 heads of 64; or merge the dimension with another one.
-
-    Fine when:
-        The size is given by the model, or the product is a small part of the program. Products with
-        less than a hundredth of the FLOP are no findings; below 100 GFLOP saved it is an info. It
-        cannot be proven with --prove, which does not change shapes.
+    What: The matrix unit of a TPU multiplies by matrices of 128 x 128 elements (256 x 256 from v6e
+    on), eight rows at a time. In a dot or convolution, the contracted dimension or the columns are
+    less than a multiple of that, and a fifth of the unit's work or more is padding.
+    Why it costs: The padding takes the unit's time: a contracted dimension of 64 takes that of 128.
+    FLOP wasted are those of the padded product less those of the product; dimensions that can be
+    merged count as merged. The saving is the part that takes longer than moving the operands
+    between the device's memory and the unit (peak rates of jax/_src/tpu_info.py): none in products
+    that are bound by memory, whose finding is an info.
+    Fix: Choose sizes that are multiples of 128 (256 from v6e on): a vocabulary of 50304 for 50257,
+    8 heads of 128 for 16 heads of 64; or merge the dimension with another one.
+    Fine when: The size is given by the model, or the product is a small part of the program.
+    Products with less than a hundredth of the FLOP are no findings; below 100 GFLOP saved it is an
+    info. It cannot be proven with --prove, which does not change shapes.
     """
     if backend_of_dump(known) != "tpu":
         return
@@ -179,8 +170,6 @@ def _up(size: int, multiple: int) -> int:
 
 
 # ---- M004 ----------------------------------------------------------------------------------------
-
-
 _MOST_VALUES = 200
 """Limit on the values at the peak that are examined, largest first."""
 
@@ -189,24 +178,17 @@ _MOST_VALUES = 200
 def padded_value(known: ModuleDump) -> Iterator[Finding]:
     """Values at the peak are padded by a quarter of their memory or more.
 
-    What:
-        A TPU stores arrays in tiles, such as 8 x 128 elements, and pads the two most minor
-        dimensions up to whole tiles. At the peak, arrays of one shape are padded by a quarter of
-        their memory or more; the evidence has the dimension that does not fill its tile.
-
-    Why it costs:
-        The padding takes memory, and is read, written and sent with the array. The saving is the
-        padding of these values; those computed from them change too, and XLA may choose another
-        layout for the new shape.
-
-    Fix:
-        Make the dimension a multiple of its tile (128 for the most minor one), or merge it with the
-        next one: 16 heads of 8 elements as one dimension of 128. A dimension of size 1, or a few,
-        is best kept away from the end of the shape.
-
-    Fine when:
-        The array is small, or its shape is given by the model, as the size of a head is. It is an
-        info below 5% of the peak, below 1 MiB, and where the dimension fills half a tile.
+    What: A TPU stores arrays in tiles, such as 8 x 128 elements, and pads the two most minor
+    dimensions up to whole tiles. At the peak, arrays of one shape are padded by a quarter of their
+    memory or more; the evidence has the dimension that does not fill its tile.
+    Why it costs: The padding takes memory, and is read, written and sent with the array. The saving
+    is the padding of these values; those computed from them change too, and XLA may choose another
+    layout for the new shape.
+    Fix: Make the dimension a multiple of its tile (128 for the most minor one), or merge it with
+    the next one: 16 heads of 8 elements as one dimension of 128. A dimension of size 1, or a few,
+    is best kept away from the end of the shape.
+    Fine when: The array is small, or its shape is given by the model, as the size of a head is. It
+    is an info below 5% of the peak, below 1 MiB, and where the dimension fills half a tile.
     """
     memory = memory_results(known)
     peak = None if memory is None else memory.peak
@@ -258,8 +240,6 @@ def _short_dimension(shape: Shape) -> tuple[int, int, int] | None:
 
 
 # ---- L001 ----------------------------------------------------------------------------------------
-
-
 _MOST = 10
 """Most operands that are findings, the largest ones."""
 
@@ -268,23 +248,16 @@ _MOST = 10
 def reordered_operand(known: ModuleDump) -> Iterator[Finding]:
     """An operand of a product is transposed or copied into another layout first.
 
-    What:
-        A transpose, or a copy into another layout, makes a large operand of a dot or convolution,
-        and is not fused with it.
-
-    Why it costs:
-        The operand is read and written once more than needed, and a second copy of it is in memory
-        until the product is done.
-
-    Fix:
-        Store the array in the order in which it is contracted: write the einsum for the stored
-        order instead of x.T or jnp.swapaxes before it, or transpose parameters once, when they are
-        created.
-
-    Fine when:
-        The product is much longer than the copy. Operands that are not alive at the peak are an
-        info. CPU's compiler lays operands out for its libraries, so this rule does not look at CPU
-        dumps.
+    What: A transpose, or a copy into another layout, makes a large operand of a dot or convolution,
+    and is not fused with it.
+    Why it costs: The operand is read and written once more than needed, and a second copy of it is
+    in memory until the product is done.
+    Fix: Store the array in the order in which it is contracted: write the einsum for the stored
+    order instead of x.T or jnp.swapaxes before it, or transpose parameters once, when they are
+    created.
+    Fine when: The product is much longer than the copy. Operands that are not alive at the peak are
+    an info. CPU's compiler lays operands out for its libraries, so this rule does not look at CPU
+    dumps.
     """
     memory = memory_results(known)
     if memory is None or memory.peak is None or backend_of_dump(known) in (None, "cpu"):

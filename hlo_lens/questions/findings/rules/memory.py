@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 
 # ---- M011 ----------------------------------------------------------------------------------------
-
-
 _LEAST_BYTES = 1 << 20
 _WARNING_BYTES, _NEEDLESS_BYTES = 1 << 30, 64 << 20
 """Least bytes of a warning, and of one about needless values."""
@@ -62,30 +60,23 @@ _GROWTH = {
 def dominant_value(known: ModuleDump) -> Iterator[Finding]:
     """Values of one content are much of the memory at the peak: scores, logits, masks, repeats.
 
-    What:
-        Temporaries with the same content hold a quarter or more of the bytes at the peak: attention
-        scores, logits, one-hot tables, masks, or arrays that are repeated for a product, as key and
-        value heads of grouped queries. Or one value of another content holds more than half. Of a
-        program that does not fit, a tenth is enough for either.
-
-    Why it costs:
-        The peak is these values. Attention scores grow with the square of the sequence, logits with
-        the vocabulary, and both are there once more for the backward pass. A program that does not
-        fit because of them is rarely short of capacity. The saving is their size.
-
-    Fix:
-        Attention in blocks: jax.nn.dot_product_attention(..., implementation="cudnn") on GPU, the
-        flash or splash attention of jax.experimental.pallas.ops.tpu on TPU, or jax.lax.map with
-        jax.checkpoint over a few hundred queries at a time. The loss for a part of the sequence at
-        a time: jax.lax.map(jax.checkpoint(loss_of), parts). jnp.take instead of a product with
-        jax.nn.one_hot. Masks compared where they are used. Queries in groups, q.reshape(batch,
-        length, kv_heads, -1, depth), instead of jnp.repeat of keys. Half the batch of a device, or
-        16 bits, halves each of them. --prove cannot apply these, which change what is computed.
-
-    Fine when:
-        The program fits. Scores, logits and masks are a warning from half of the peak and 1 GiB on,
-        or where the program does not fit; one-hot tables and repeated arrays from 64 MiB on. Else
-        an info.
+    What: Temporaries with the same content hold a quarter or more of the bytes at the peak:
+    attention scores, logits, one-hot tables, masks, or arrays that are repeated for a product, as
+    key and value heads of grouped queries. Or one value of another content holds more than half. Of
+    a program that does not fit, a tenth is enough for either.
+    Why it costs: The peak is these values. Attention scores grow with the square of the sequence,
+    logits with the vocabulary, and both are there once more for the backward pass. A program that
+    does not fit because of them is rarely short of capacity. The saving is their size.
+    Fix: Attention in blocks: jax.nn.dot_product_attention(..., implementation="cudnn") on GPU, the
+    flash or splash attention of jax.experimental.pallas.ops.tpu on TPU, or jax.lax.map with
+    jax.checkpoint over a few hundred queries at a time. The loss for a part of the sequence at a
+    time: jax.lax.map(jax.checkpoint(loss_of), parts). jnp.take instead of a product with
+    jax.nn.one_hot. Masks compared where they are used. Queries in groups, q.reshape(batch, length,
+    kv_heads, -1, depth), instead of jnp.repeat of keys. Half the batch of a device, or 16 bits,
+    halves each of them. --prove cannot apply these, which change what is computed.
+    Fine when: The program fits. Scores, logits and masks are a warning from half of the peak and 1
+    GiB on, or where the program does not fit; one-hot tables and repeated arrays from 64 MiB on.
+    Else an info.
     """
     memory = memory_results(known)
     peak = None if memory is None else memory.peak
@@ -186,8 +177,6 @@ def _shape(value: LiveValue) -> str:
 
 
 # ---- M007 ----------------------------------------------------------------------------------------
-
-
 _RESIDUALS_MOST_VALUES = 200
 """Limit on the values at the peak that are examined, largest first."""
 
@@ -204,28 +193,21 @@ class _Stack(NamedTuple):
 def saved_residuals(known: ModuleDump) -> Iterator[Finding]:
     """Saved activations of a loop are a large part of the memory at the peak.
 
-    What:
-        The forward pass of a scan stores values of each iteration in stacks of shape [iterations,
-        ...], and the backward pass reads them. A fifth of the memory at the peak or more would be
-        free without these stacks, that of the input of each layer aside.
-
-    Why it costs:
-        Each value that the backward pass needs is stored once for each layer. With
-        rematerialisation only the input of a layer is stored, and the layer is computed again in
-        the backward pass: a third more arithmetic at most. The saving is the bytes of the stacks.
-        The input of each layer stays; values computed from the stacks go too.
-
-    Fix:
-        Wrap the body of the scan: jax.checkpoint(block, prevent_cse=False), or nn.remat(Block,
-        prevent_cse=False) in flax. A policy keeps what is expensive to compute again:
-        policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable. --prove cannot apply it:
-        what is computed again is decided when JAX differentiates, before the program is text.
-
-    Fine when:
-        The program fits, and time matters more than memory; or the body is under jax.checkpoint
-        with a policy that saves these values on purpose. It is a warning where the stacks, without
-        the input of each layer and without one iteration, are half of the memory at the peak or
-        more; else an info.
+    What: The forward pass of a scan stores values of each iteration in stacks of shape [iterations,
+    ...], and the backward pass reads them. A fifth of the memory at the peak or more would be free
+    without these stacks, that of the input of each layer aside.
+    Why it costs: Each value that the backward pass needs is stored once for each layer. With
+    rematerialisation only the input of a layer is stored, and the layer is computed again in the
+    backward pass: a third more arithmetic at most. The saving is the bytes of the stacks. The input
+    of each layer stays; values computed from the stacks go too.
+    Fix: Wrap the body of the scan: jax.checkpoint(block, prevent_cse=False), or nn.remat(Block,
+    prevent_cse=False) in flax. A policy keeps what is expensive to compute again:
+    policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable. --prove cannot apply it: what
+    is computed again is decided when JAX differentiates, before the program is text.
+    Fine when: The program fits, and time matters more than memory; or the body is under
+    jax.checkpoint with a policy that saves these values on purpose. It is a warning where the
+    stacks, without the input of each layer and without one iteration, are half of the memory at the
+    peak or more; else an info.
     """
     memory, roles = memory_results(known), memory_roles(known)
     peak = None if memory is None else memory.peak
@@ -301,31 +283,22 @@ def _forward_loop(known: ModuleDump, path: str, counts: set[int | None]) -> tupl
 
 
 # ---- M009 ----------------------------------------------------------------------------------------
-
-
 @module_rule("M009", needs=MEMORY)
 def lost_offload(known: ModuleDump) -> Iterator[Finding]:
     """The program asks for host memory, but the compiled program uses none.
 
-    What:
-        The text before optimizations places values in the memory of the host (jax.device_put to a
-        sharding of memory kind pinned_host, or a checkpoint policy that offloads), and the compiled
-        program has no bytes in host memory.
-
-    Why it costs:
-        The values stay in the memory of the device, as if nothing had been asked. XLA drops the
-        placement without a message where it cannot move the value, for example because it is not
-        stored in a loop's stack, or a flag of the offloading passes is missing.
-
-    Fix:
-        Offload by the name of the value: jax.checkpoint_policies.save_and_offload_only_these_names(
-        names_which_can_be_offloaded=["x"], offload_src="device", offload_dst="pinned_host", ...)
-        with checkpoint_name(value, "x"); for arguments give in_shardings and out_shardings of
-        memory kind pinned_host.
-
-    Fine when:
-        The program was compiled for CPU, whose device memory is the host's: this rule does not look
-        at CPU dumps.
+    What: The text before optimizations places values in the memory of the host (jax.device_put to a
+    sharding of memory kind pinned_host, or a checkpoint policy that offloads), and the compiled
+    program has no bytes in host memory.
+    Why it costs: The values stay in the memory of the device, as if nothing had been asked. XLA
+    drops the placement without a message where it cannot move the value, for example because it is
+    not stored in a loop's stack, or a flag of the offloading passes is missing.
+    Fix: Offload by the name of the value:
+    jax.checkpoint_policies.save_and_offload_only_these_names( names_which_can_be_offloaded=["x"],
+    offload_src="device", offload_dst="pinned_host", ...) with checkpoint_name(value, "x"); for
+    arguments give in_shardings and out_shardings of memory kind pinned_host.
+    Fine when: The program was compiled for CPU, whose device memory is the host's: this rule does
+    not look at CPU dumps.
     """
     memory, before = memory_results(known), known.before
     is_on_cpu = backend_of_dump(known) in (None, "cpu")
@@ -359,8 +332,6 @@ def lost_offload(known: ModuleDump) -> Iterator[Finding]:
 
 
 # ---- M008 ----------------------------------------------------------------------------------------
-
-
 _MOST_CONSTANTS = 10
 
 
@@ -368,22 +339,15 @@ _MOST_CONSTANTS = 10
 def large_constant(known: ModuleDump) -> Iterator[Finding]:
     """The program contains a large constant.
 
-    What:
-        A constant of more than 1 MiB is part of the compiled program: an array that the function
-        closed over, or one that XLA computed at compile time (constant folding).
-
-    Why it costs:
-        Its bytes on every device, whole, during the whole program, and again in each program that
-        has it; and time to compile, because XLA hashes, copies and prints it.
-
-    Fix:
-        Pass the array as an argument of the jitted function, with a sharding. If XLA folded it, let
-        it depend on an argument, or compute it from smaller arrays (jnp.arange, broadcasting) where
-        it is used.
-
-    Fine when:
-        It is a table that all devices need whole, and the program is compiled once. An array that
-        the function closed over is an info: as an argument it takes the same memory.
+    What: A constant of more than 1 MiB is part of the compiled program: an array that the function
+    closed over, or one that XLA computed at compile time (constant folding).
+    Why it costs: Its bytes on every device, whole, during the whole program, and again in each
+    program that has it; and time to compile, because XLA hashes, copies and prints it.
+    Fix: Pass the array as an argument of the jitted function, with a sharding. If XLA folded it,
+    let it depend on an argument, or compute it from smaller arrays (jnp.arange, broadcasting) where
+    it is used.
+    Fine when: It is a table that all devices need whole, and the program is compiled once. An array
+    that the function closed over is an info: as an argument it takes the same memory.
     """
     table = instruction_table(known)
     sizes = [(table.result_bytes(row) or 0, row) for row in table.rows_of({"constant"})]
@@ -413,30 +377,21 @@ def large_constant(known: ModuleDump) -> Iterator[Finding]:
 
 
 # ---- M012 ----------------------------------------------------------------------------------------
-
-
 @module_rule("M012", needs=PEAK)
 def fragmented_heap(known: ModuleDump) -> Iterator[Finding]:
     """The heap of temporaries is fragmented: a tenth of the memory is between values.
 
-    What:
-        XLA places temporaries in one heap. What must fit exceeds the bytes held at the peak by a
-        tenth or more, because freed places are too small for the values that come later.
-
-    Why it costs:
-        The memory between the values, on every device. The saving is "up to": XLA's placement is a
-        heuristic, and a lower bound without any fragmentation may not exist.
-
-    Fix:
-        Let values of one size follow each other: the same chunk sizes in loops, batch and sequence
-        dimensions that are not changed slightly between layers (padding to one size). On GPU
-        --xla_gpu_enable_while_loop_double_buffering=false keeps fewer copies. A newer XLA may place
-        better: hlo-lens bisect compares versions.
-
-    Fine when:
-        The program fits: where it takes at most four fifths of the memory of a device that is
-        known, nothing is said. Below 64 MiB, or below a quarter of the memory, it is an info: no
-        change of the program is known to avoid it.
+    What: XLA places temporaries in one heap. What must fit exceeds the bytes held at the peak by a
+    tenth or more, because freed places are too small for the values that come later.
+    Why it costs: The memory between the values, on every device. The saving is "up to": XLA's
+    placement is a heuristic, and a lower bound without any fragmentation may not exist.
+    Fix: Let values of one size follow each other: the same chunk sizes in loops, batch and sequence
+    dimensions that are not changed slightly between layers (padding to one size). On GPU
+    --xla_gpu_enable_while_loop_double_buffering=false keeps fewer copies. A newer XLA may place
+    better: hlo-lens bisect compares versions.
+    Fine when: The program fits: where it takes at most four fifths of the memory of a device that
+    is known, nothing is said. Below 64 MiB, or below a quarter of the memory, it is an info: no
+    change of the program is known to avoid it.
     """
     memory = memory_results(known)
     peak = None if memory is None else memory.peak

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 
 # ---- M006 ----------------------------------------------------------------------------------------
-
-
 _NARROW = ("bf16", "f16")
 _LEAST_BYTES = 64 * 1024
 _LEAST_SHARE = 0.01
@@ -63,28 +61,21 @@ _MOST_SHOWN = 5
 def upcast_activation(known: ModuleDump) -> Iterator[Finding]:
     """Values of 16 bits are converted to f32 before products, or carried through a loop so.
 
-    What:
-        The program, before optimizations, converts values of bf16 or f16 to f32 and computes
-        products (dot, convolution) with them, so that all that follows is f32; or carries the f32
-        values from layer to layer of a loop and saves them for the backward pass. The evidence has
-        the f32 values at the peak.
-
-    Why it costs:
-        Twice the bytes of each value that is computed from it, saved for the backward pass or sent;
-        and products in f32, which are several times slower on GPU. The saving is at most the bytes
-        of these values at the peak: half of what is then kept in 16 bits, all of what XLA then
-        fuses. For less than a tenth of the FLOP it is an info. --prove cannot apply the fix, which
-        is in the middle of the program.
-
-    Fix:
-        Compute in f32 only what needs it, and convert back before the product:
-        norm(x.astype(jnp.float32)).astype(x.dtype) @ w. For sums in f32 use jnp.einsum(...,
-        preferred_element_type=jnp.float32), which reads 16 bits.
-
-    Fine when:
-        The precision is needed: logits, routers, norms, softmax. Normalisations and softmax that
-        convert back are no findings. CPU's compiler itself converts bf16 values to f32 and keeps
-        both; these copies are no findings, and on CPU the fix saves less than on a TPU or GPU.
+    What: The program, before optimizations, converts values of bf16 or f16 to f32 and computes
+    products (dot, convolution) with them, so that all that follows is f32; or carries the f32
+    values from layer to layer of a loop and saves them for the backward pass. The evidence has the
+    f32 values at the peak.
+    Why it costs: Twice the bytes of each value that is computed from it, saved for the backward
+    pass or sent; and products in f32, which are several times slower on GPU. The saving is at most
+    the bytes of these values at the peak: half of what is then kept in 16 bits, all of what XLA
+    then fuses. For less than a tenth of the FLOP it is an info. --prove cannot apply the fix, which
+    is in the middle of the program.
+    Fix: Compute in f32 only what needs it, and convert back before the product:
+    norm(x.astype(jnp.float32)).astype(x.dtype) @ w. For sums in f32 use jnp.einsum(...,
+    preferred_element_type=jnp.float32), which reads 16 bits.
+    Fine when: The precision is needed: logits, routers, norms, softmax. Normalisations and softmax
+    that convert back are no findings. CPU's compiler itself converts bf16 values to f32 and keeps
+    both; these copies are no findings, and on CPU the fix saves less than on a TPU or GPU.
     """
     memory, before = memory_results(known), known.before
     peak = None if memory is None else memory.peak
@@ -283,26 +274,17 @@ def _carried(module: HloModule) -> Iterator[tuple[SourceLocation, set[tuple[str 
 
 
 # ---- C010 ----------------------------------------------------------------------------------------
-
-
 @module_rule("C010")
 def wide_collective(known: ModuleDump) -> Iterator[Finding]:
     """A collective moves f32 values that were bf16 before and are bf16 after it.
 
-    What:
-        The operand of a collective is converted from 16 bits to f32, and each use of its result
-        converts it back.
-
-    Why it costs:
-        Twice the bytes on the wire.
-
-    Fix:
-        Convert after the collective: leave the value in bf16 where it is sharded, and cast what the
-        arithmetic needs (x.astype(jnp.float32) after the gather).
-
-    Fine when:
-        It is a sum, and its precision matters: then f32 is right. CPU's compiler computes bf16 in
-        f32 and converts around everything, so this rule does not look at CPU dumps.
+    What: The operand of a collective is converted from 16 bits to f32, and each use of its result
+    converts it back.
+    Why it costs: Twice the bytes on the wire.
+    Fix: Convert after the collective: leave the value in bf16 where it is sharded, and cast what
+    the arithmetic needs (x.astype(jnp.float32) after the gather).
+    Fine when: It is a sum, and its precision matters: then f32 is right. CPU's compiler computes
+    bf16 in f32 and converts around everything, so this rule does not look at CPU dumps.
     """
     module = hlo_text(known)
     found = [
@@ -331,27 +313,18 @@ def _converted_after(
 
 
 # ---- C009 ----------------------------------------------------------------------------------------
-
-
 @module_rule("C009")
 def low_precision_reduction(known: ModuleDump) -> Iterator[Finding]:
     """A sum over devices is made in bf16 or f16, and its result converted to f32 at once.
 
-    What:
-        An all-reduce or reduce-scatter adds values of 16 bits, and each use of the result is a
-        conversion to f32.
-
-    Why it costs:
-        Precision: each addition rounds to 8 bits of mantissa (bf16), although f32 is wanted after
-        it. Nothing is saved by f32; the transfer would take twice the bytes.
-
-    Fix:
-        Convert before the sum: lax.psum(x.astype(jnp.float32), axis); for gradients that the
-        partitioner reduces, preferred_element_type=jnp.float32 in the product that makes them.
-
-    Fine when:
-        The precision is enough and the bytes matter, as for gradients of large models. It is an
-        info.
+    What: An all-reduce or reduce-scatter adds values of 16 bits, and each use of the result is a
+    conversion to f32.
+    Why it costs: Precision: each addition rounds to 8 bits of mantissa (bf16), although f32 is
+    wanted after it. Nothing is saved by f32; the transfer would take twice the bytes.
+    Fix: Convert before the sum: lax.psum(x.astype(jnp.float32), axis); for gradients that the
+    partitioner reduces, preferred_element_type=jnp.float32 in the product that makes them.
+    Fine when: The precision is enough and the bytes matter, as for gradients of large models. It is
+    an info.
     """
     found = (one.collective for one in _converted_after(known, _NARROW, ("f32",)))
     for group in by_line(one for one in found if opcode_traits(one.kind).is_reduction):

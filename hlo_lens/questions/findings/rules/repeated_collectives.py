@@ -57,31 +57,22 @@ if TYPE_CHECKING:
 
 
 # ---- C007 ----------------------------------------------------------------------------------------
-
-
 @module_rule("C007")
 def repeated_all_gather(known: ModuleDump) -> Iterator[Finding]:
     """The same value is gathered more than once.
 
-    What:
-        Two all-gathers of one computation have the same operand, dimension and groups: the second
-        makes what the first made.
-
-    Why it costs:
-        The bytes of the second all-gather on the wire. XLA merges equal all-gathers, unless
-        something keeps them apart: different channels or metadata of the partitioner, a barrier, a
-        copy or a conversion between operand and gather.
-
-    Fix:
-        Give the value its gathered sharding once, before its uses, with all other axes that divide
-        it: y = jax.lax.with_sharding_constraint(x, P(None, "model")), and use y. It is in memory
-        from the first use to the last then.
-
-    Fine when:
-        XLA gathers it again to save memory (``.remat`` in the name), or one is of the forward and
-        one of the backward pass (fully sharded parameters are gathered again on purpose, since the
-        gathered ones do not fit): those are no findings. The two are so far apart that keeping the
-        result costs more memory than there is.
+    What: Two all-gathers of one computation have the same operand, dimension and groups: the second
+    makes what the first made.
+    Why it costs: The bytes of the second all-gather on the wire. XLA merges equal all-gathers,
+    unless something keeps them apart: different channels or metadata of the partitioner, a barrier,
+    a copy or a conversion between operand and gather.
+    Fix: Give the value its gathered sharding once, before its uses, with all other axes that divide
+    it: y = jax.lax.with_sharding_constraint(x, P(None, "model")), and use y. It is in memory from
+    the first use to the last then.
+    Fine when: XLA gathers it again to save memory (``.remat`` in the name), or one is of the
+    forward and one of the backward pass (fully sharded parameters are gathered again on purpose,
+    since the gathered ones do not fit): those are no findings. The two are so far apart that
+    keeping the result costs more memory than there is.
     """
     module, groups = hlo_text(known), defaultdict[object, list[Transfer]](list)
     for one in transfers(known):
@@ -132,8 +123,6 @@ def _name(module: HloModule, operand: Value) -> str:
 
 
 # ---- C005 ----------------------------------------------------------------------------------------
-
-
 _KEEP = (
     "keep the sharded dimension through the reshape, or give the sharding before and after it with "
     "jax.lax.with_sharding_constraint"
@@ -149,26 +138,18 @@ _EXCHANGE = (
 def sliced_all_gather(known: ModuleDump) -> Iterator[Finding]:
     """A value is gathered and then cut into parts at once: it could not be resharded directly.
 
-    What:
-        Each use of an all-gather's result is a slice at an offset that depends on the device, or
-        another all-gather of which this holds. Where the gathers reach all devices, the value is
-        whole on every one of them: the partitioner warns of an "involuntary full
-        rematerialization".
-
-    Why it costs:
-        The bytes of the whole value on the wire, and in memory, where an all-to-all, or a slice of
-        what the device has, would do. Typical causes: a reshape that splits or merges a sharded
-        dimension so that the wanted tiling is no regular part of it; a constraint that moves an
-        axis to another dimension; jax.lax.all_gather of tokens in a shard_map, of which each device
-        takes those of its experts.
-
-    Fix:
-        Keep the sharded dimension through the reshape (shard the part that stays major), or give
-        the sharding with jax.lax.with_sharding_constraint before and after it. In a shard_map:
-        jax.lax.all_to_all.
-
-    Fine when:
-        The value is small.
+    What: Each use of an all-gather's result is a slice at an offset that depends on the device, or
+    another all-gather of which this holds. Where the gathers reach all devices, the value is whole
+    on every one of them: the partitioner warns of an "involuntary full rematerialization".
+    Why it costs: The bytes of the whole value on the wire, and in memory, where an all-to-all, or a
+    slice of what the device has, would do. Typical causes: a reshape that splits or merges a
+    sharded dimension so that the wanted tiling is no regular part of it; a constraint that moves an
+    axis to another dimension; jax.lax.all_gather of tokens in a shard_map, of which each device
+    takes those of its experts.
+    Fix: Keep the sharded dimension through the reshape (shard the part that stays major), or give
+    the sharding with jax.lax.with_sharding_constraint before and after it. In a shard_map:
+    jax.lax.all_to_all.
+    Fine when: The value is small.
     """
     module, chains = hlo_text(known), defaultdict[object, list[list[Transfer]]](list)
     for chain in _chains(module, transfers(known)):
@@ -215,28 +196,19 @@ def _chains(module: HloModule, found: Sequence[Transfer]) -> Iterator[list[Trans
 
 
 # ---- C018 ----------------------------------------------------------------------------------------
-
-
 @module_rule("C018")
 def gathered_experts(known: ModuleDump) -> Iterator[Finding]:
     """Weights of experts are gathered in full, where their tokens could be sent to them.
 
-    What:
-        An axis divides the experts of a weight, the dimension that it shares with the tokens of a
-        batched product, and all-gathers make the weight whole: each device computes all experts for
-        tokens of its own.
-
-    Why it costs:
-        The weights of all experts on the wire and in memory of each device, and their gradients
-        summed again, where an all-to-all would send each token to its expert once.
-
-    Fix:
-        Divide the tokens of the product by experts, too: a constraint on what is dispatched,
-        xe = jax.lax.with_sharding_constraint(xe, P("expert", "data", None, None)), and on the
-        result of the experts; the partitioner then exchanges tokens.
-
-    Fine when:
-        The tokens are more bytes than the weights of all experts.
+    What: An axis divides the experts of a weight, the dimension that it shares with the tokens of a
+    batched product, and all-gathers make the weight whole: each device computes all experts for
+    tokens of its own.
+    Why it costs: The weights of all experts on the wire and in memory of each device, and their
+    gradients summed again, where an all-to-all would send each token to its expert once.
+    Fix: Divide the tokens of the product by experts, too: a constraint on what is dispatched, xe =
+    jax.lax.with_sharding_constraint(xe, P("expert", "data", None, None)), and on the result of the
+    experts; the partitioner then exchanges tokens.
+    Fine when: The tokens are more bytes than the weights of all experts.
     """
     if known.before is None:
         return
@@ -336,29 +308,19 @@ def _token_spec(known: ModuleDump, axis: str, product: _Experts) -> str:
 
 
 # ---- C004 ----------------------------------------------------------------------------------------
-
-
 @module_rule("C004")
 def sliced_all_reduce(known: ModuleDump) -> Iterator[Finding]:
     """The result of an all-reduce is cut to the device's own part at once.
 
-    What:
-        Each use of an all-reduce's result is a slice at an offset that depends on the device: a
-        reduce-scatter that was not formed.
-
-    Why it costs:
-        An all-reduce sends 2(n-1)/n of its payload, a reduce-scatter half as much; and the whole
-        result is in memory for a while.
-
-    Fix:
-        Ask for the divided result where it is made: with_sharding_constraint on the gradient with
-        the sharding of its parameter, out_shardings of the step, or lax.psum_scatter in a
-        shard_map.
-
-    Fine when:
-        The dump is of a CPU, whose compiler forms no reduce-scatter: TPU's and GPU's do, also
-        behind this text. Then it is an info, and what-if --target shows it. So it is for the
-        gradients of activations, which no line of the program makes.
+    What: Each use of an all-reduce's result is a slice at an offset that depends on the device: a
+    reduce-scatter that was not formed.
+    Why it costs: An all-reduce sends 2(n-1)/n of its payload, a reduce-scatter half as much; and
+    the whole result is in memory for a while.
+    Fix: Ask for the divided result where it is made: with_sharding_constraint on the gradient with
+    the sharding of its parameter, out_shardings of the step, or lax.psum_scatter in a shard_map.
+    Fine when: The dump is of a CPU, whose compiler forms no reduce-scatter: TPU's and GPU's do,
+    also behind this text. Then it is an info, and what-if --target shows it. So it is for the
+    gradients of activations, which no line of the program makes.
     """
     module, before = hlo_text(known), known.before
     sliced = [
@@ -395,8 +357,6 @@ def sliced_all_reduce(known: ModuleDump) -> Iterator[Finding]:
 
 
 # ---- C003 ----------------------------------------------------------------------------------------
-
-
 _MOST_STEPS = 500
 _COPIED = Route(TUPLES | COPIES)
 
@@ -405,20 +365,13 @@ _COPIED = Route(TUPLES | COPIES)
 def invariant_collective(known: ModuleDump) -> Iterator[Finding]:
     """A collective in a loop has the same operand in every trip.
 
-    What:
-        All operands of a collective in the body of a loop are computed from values that the loop
-        carries unchanged, and constants: each trip gets the same result.
-
-    Why it costs:
-        Its bytes on the wire in every trip but one.
-
-    Fix:
-        Do it before the loop: compute the value outside of the function that lax.scan or fori_loop
-        runs, with the wanted sharding (jax.lax.with_sharding_constraint), and close over it.
-
-    Fine when:
-        The result is so large that it should not be in memory during the whole loop, as parameters
-        that are gathered for each layer on purpose.
+    What: All operands of a collective in the body of a loop are computed from values that the loop
+    carries unchanged, and constants: each trip gets the same result.
+    Why it costs: Its bytes on the wire in every trip but one.
+    Fix: Do it before the loop: compute the value outside of the function that lax.scan or fori_loop
+    runs, with the wanted sharding (jax.lax.with_sharding_constraint), and close over it.
+    Fine when: The result is so large that it should not be in memory during the whole loop, as
+    parameters that are gathered for each layer on purpose.
     """
     trips = {one.loop: one.trip_count for one in collectives(known).trips.loops}
     carried: dict[int, _Carried] = {}
@@ -507,7 +460,6 @@ def _passed(module: HloModule, value: Value) -> Value:
 
 
 # ---- C015 ----------------------------------------------------------------------------------------
-
 _PASSING = TUPLES | ENDS | opcodes_where(lambda traits: traits.is_moving)
 _PASSING |= {"negate", "fusion", "call"}
 """Opcodes that hand a value on, as a whole or changed as its sum is."""
@@ -538,25 +490,17 @@ class _Sum(NamedTuple):
 def accumulated_all_reduce(known: ModuleDump) -> Iterator[Finding]:
     """A loop adds up what all-reduces give in each trip: one after the loop would do.
 
-    What:
-        All uses of an all-reduce in a loop, scaled and moved at most, add it to a value that the
-        loop carries: gradients of microbatches that are summed over devices in every trip, not
-        once.
-
-    Why it costs:
-        Its bytes on the wire in every trip but one. The sum over devices of a sum over trips is the
-        sum over trips of sums over devices, so the result is the same but for rounding.
-
-    Fix:
-        Let each device add up its own gradients, and sum over devices after the loop: run the loop
-        in jax.shard_map over the data axes, with params = jax.lax.pcast(params, axes, to="varying")
-        before jax.grad, and gradients = jax.lax.psum(total, axes) after lax.scan. --prove cannot
-        apply it.
-
-    Fine when:
-        The gradients are kept divided (a reduce-scatter, which is no finding), or the compiler for
-        TPU or GPU moves it out of the loop, which a dump of CPU does not show: there it is an info
-        where the result is added as it is, and what-if --target shows it.
+    What: All uses of an all-reduce in a loop, scaled and moved at most, add it to a value that the
+    loop carries: gradients of microbatches that are summed over devices in every trip, not once.
+    Why it costs: Its bytes on the wire in every trip but one. The sum over devices of a sum over
+    trips is the sum over trips of sums over devices, so the result is the same but for rounding.
+    Fix: Let each device add up its own gradients, and sum over devices after the loop: run the loop
+    in jax.shard_map over the data axes, with params = jax.lax.pcast(params, axes, to="varying")
+    before jax.grad, and gradients = jax.lax.psum(total, axes) after lax.scan. --prove cannot apply
+    it.
+    Fine when: The gradients are kept divided (a reduce-scatter, which is no finding), or the
+    compiler for TPU or GPU moves it out of the loop, which a dump of CPU does not show: there it is
+    an info where the result is added as it is, and what-if --target shows it.
     """
     groups: dict[str, tuple[SourceLocation | None, list[Collective], list[_Sum]]] = {}
     for one in transfers(known):

@@ -59,8 +59,6 @@ if TYPE_CHECKING:
 
 
 # ---- M003 ----------------------------------------------------------------------------------------
-
-
 _MOST_SHOWN = 5
 _LARGE = 0.1
 """Least share of the memory that a warning saves."""
@@ -73,29 +71,22 @@ _LEAST_BYTES = 64 * 1024
 def replicated_value(known: ModuleDump) -> Iterator[Finding]:
     """A value is replicated over a mesh axis that could divide it.
 
-    What:
-        All devices along a mesh axis hold the same argument or result, and the size of the axis
-        divides one of its dimensions evenly.
-
-    Why it costs:
-        Dividing the value over an axis of n devices leaves 1/n of its bytes on each device. The
-        saving is that of the value. Where the whole value is needed it is gathered, which takes
-        memory for a while, and communication in each step: then less is saved. What is computed
-        from it may be divided too: then more is saved. --prove compiles the program with it. It is
-        an info where less than a tenth of the memory is saved, and for results of products,
-        collectives, loops and shard_map: XLA may need operands in parts, or the whole result before
-        it is cut. Inputs over an axis that divides weights have no figure before a compile:
-        tensor-parallel products need them whole. Weights and optimizer state over an axis that
-        divides inputs and no weights are data parallelism: they come last, unless the program does
-        not fit. Optimizer state is never needed whole (ZeRO stage 1).
-
-    Fix:
-        Name the axis in the PartitionSpec of the value, in in_shardings and out_shardings, or where
-        the value is created: NamedSharding(mesh, P("fsdp", None)).
-
-    Fine when:
-        The program is data parallel on purpose and the weights are small next to the activations;
-        the gathers would cost more time than the memory is worth.
+    What: All devices along a mesh axis hold the same argument or result, and the size of the axis
+    divides one of its dimensions evenly.
+    Why it costs: Dividing the value over an axis of n devices leaves 1/n of its bytes on each
+    device. The saving is that of the value. Where the whole value is needed it is gathered, which
+    takes memory for a while, and communication in each step: then less is saved. What is computed
+    from it may be divided too: then more is saved. --prove compiles the program with it. It is an
+    info where less than a tenth of the memory is saved, and for results of products, collectives,
+    loops and shard_map: XLA may need operands in parts, or the whole result before it is cut.
+    Inputs over an axis that divides weights have no figure before a compile: tensor-parallel
+    products need them whole. Weights and optimizer state over an axis that divides inputs and no
+    weights are data parallelism: they come last, unless the program does not fit. Optimizer state
+    is never needed whole (ZeRO stage 1).
+    Fix: Name the axis in the PartitionSpec of the value, in in_shardings and out_shardings, or
+    where the value is created: NamedSharding(mesh, P("fsdp", None)).
+    Fine when: The program is data parallel on purpose and the weights are small next to the
+    activations; the gathers would cost more time than the memory is worth.
     """
     shardings = sharding_results(known)
     if shardings is None or is_part(known):
@@ -294,8 +285,6 @@ def _divided(saving: Saving) -> str:
 
 
 # ---- C014 ----------------------------------------------------------------------------------------
-
-
 _NO_COMPILED_TEXT = "this is the text from before optimizations; the compiled one has the gathers"
 
 
@@ -303,24 +292,17 @@ _NO_COMPILED_TEXT = "this is the text from before optimizations; the compiled on
 def gathering_constraint(known: ModuleDump) -> Iterator[Finding]:
     """A sharding constraint makes an intermediate value whole along an axis that divides it.
 
-    What:
-        In the text before optimizations, a with_sharding_constraint on a computed value leaves out
-        a mesh axis that divides its operand, and the partitioner gathers the value over this axis.
-
-    Why it costs:
-        The bytes of the gathered value on the wire, and the same computation on all devices of the
-        axis from there on. Often the constraint was written before the axis was added to the mesh,
-        or copied from a value with other dimensions.
-
-    Fix:
-        Keep the axis in the constraint: P("fsdp", None, "model") for an activation whose last
-        dimension model divides; or leave the constraint out. what-if --constraint "drop FILE:LINE"
-        compiles the program without it.
-
-    Fine when:
-        The next operation needs the whole value, as in sequence parallelism, and the constraint
-        chooses where it is gathered; or each device updates its part of a weight that all devices
-        then hold whole, as in ZeRO-1.
+    What: In the text before optimizations, a with_sharding_constraint on a computed value leaves
+    out a mesh axis that divides its operand, and the partitioner gathers the value over this axis.
+    Why it costs: The bytes of the gathered value on the wire, and the same computation on all
+    devices of the axis from there on. Often the constraint was written before the axis was added to
+    the mesh, or copied from a value with other dimensions.
+    Fix: Keep the axis in the constraint: P("fsdp", None, "model") for an activation whose last
+    dimension model divides; or leave the constraint out. what-if --constraint "drop FILE:LINE"
+    compiles the program without it.
+    Fine when: The next operation needs the whole value, as in sequence parallelism, and the
+    constraint chooses where it is gathered; or each device updates its part of a weight that all
+    devices then hold whole, as in ZeRO-1.
     """
     gathers = [one for one in collectives(known).collectives if one.kind == "all-gather"]
     if not gathers:
@@ -398,8 +380,6 @@ def _of_sums(known: ModuleDump, dropped: Sequence[ChangedAxes]) -> int:
 
 
 # ---- C017 ----------------------------------------------------------------------------------------
-
-
 _EXCHANGES = ("all-to-all", "collective-permute")
 _MOST_STEPS = 500
 
@@ -408,23 +388,17 @@ _MOST_STEPS = 500
 def moved_axis(known: ModuleDump) -> Iterator[Finding]:
     """A sharding constraint moves a mesh axis to another dimension, and the parts are exchanged.
 
-    What:
-        Two constraints divide activations along different dimensions in turn, and nothing between
-        them combines elements along the dimension that the first one makes whole: activations are
-        exchanged back and forth between layers for nothing. Or a constraint takes an axis from the
-        batch, the first dimension, and divides another one, while the values that it meets keep it.
-
-    Why it costs:
-        An all-to-all for each, again in the backward pass, and gathers where both divisions meet.
-
-    Fix:
-        Keep one division from layer to layer: the same PartitionSpec in all constraints on
-        activations, with the batch over the data axes. what-if --constraint "drop FILE:LINE"
-        compiles the program without a constraint.
-
-    Fine when:
-        The next operation needs the dimension whole, as attention over a sequence that is divided
-        elsewhere (Ulysses), or experts whose tokens are sent to them: those are no findings.
+    What: Two constraints divide activations along different dimensions in turn, and nothing between
+    them combines elements along the dimension that the first one makes whole: activations are
+    exchanged back and forth between layers for nothing. Or a constraint takes an axis from the
+    batch, the first dimension, and divides another one, while the values that it meets keep it.
+    Why it costs: An all-to-all for each, again in the backward pass, and gathers where both
+    divisions meet.
+    Fix: Keep one division from layer to layer: the same PartitionSpec in all constraints on
+    activations, with the batch over the data axes. what-if --constraint "drop FILE:LINE" compiles
+    the program without a constraint.
+    Fine when: The next operation needs the dimension whole, as attention over a sequence that is
+    divided elsewhere (Ulysses), or experts whose tokens are sent to them: those are no findings.
     """
     before = known.before
     exchanges = [one for one in collectives(known).collectives if one.kind in _EXCHANGES]
@@ -522,8 +496,6 @@ def _combines(module: HloModule, row: int, dimension: int) -> bool:
 
 
 # ---- C016 ----------------------------------------------------------------------------------------
-
-
 _KINDS = ("all-to-all", "collective-permute", "all-gather")
 _CUTS = ("split", "slice", "concatenate", "pad", "reshape")
 """Last steps of the operation paths of what cuts or joins; the last two in backward passes."""
@@ -542,25 +514,18 @@ _RESHAPED = (
 def cut_dimension(known: ModuleDump) -> Iterator[Finding]:
     """Data moves because an array is cut or joined along a dimension that is divided.
 
-    What:
-        A split, slice or concatenation along a dimension that a mesh axis divides, so that each
-        device has parts of several results: the partitioner sends the pieces around (all-to-all,
-        collective-permute). The usual case is one product for queries, keys and values whose result
-        is split, with a weight of P(None, "model").
-
-    Why it costs:
-        The bytes of the pieces, in the forward and in the backward pass, where nothing would be
-        sent if each device had the same part of each result.
-
-    Fix:
-        Make what is split a dimension of its own, that nothing divides: a weight of shape (width,
-        3, heads, depth) with P(None, None, "model"), q, k, v = jnp.moveaxis(qkv, -3, 0); or one
-        weight for each. Checkpoints with the fused layout can be reshaped when they are read.
-        --prove cannot apply it.
-
-    Fine when:
-        Few bytes are sent: a shift by one position along a divided sequence, or jnp.roll, which is
-        no finding.
+    What: A split, slice or concatenation along a dimension that a mesh axis divides, so that each
+    device has parts of several results: the partitioner sends the pieces around (all-to-all,
+    collective-permute). The usual case is one product for queries, keys and values whose result is
+    split, with a weight of P(None, "model").
+    Why it costs: The bytes of the pieces, in the forward and in the backward pass, where nothing
+    would be sent if each device had the same part of each result.
+    Fix: Make what is split a dimension of its own, that nothing divides: a weight of shape (width,
+    3, heads, depth) with P(None, None, "model"), q, k, v = jnp.moveaxis(qkv, -3, 0); or one weight
+    for each. Checkpoints with the fused layout can be reshaped when they are read. --prove cannot
+    apply it.
+    Fine when: Few bytes are sent: a shift by one position along a divided sequence, or jnp.roll,
+    which is no finding.
     """
     groups: dict[object, list[Collective]] = defaultdict(list)
     for one in collectives(known).collectives:

@@ -59,8 +59,6 @@ if TYPE_CHECKING:
 
 
 # ---- W001 ----------------------------------------------------------------------------------------
-
-
 _LEAST_SHARE, _LEAST_OF_WEIGHTS = 0.05, 0.15
 """Share of a device's FLOP below which repeating them is by design; if the axis divides weights
 alone."""
@@ -73,26 +71,18 @@ _MOST_LINES = 4
 def repeated_work(known: ModuleDump) -> Iterator[Finding]:
     """Devices along a mesh axis compute the same products.
 
-    What:
-        The axis divides an input of the program, or nothing, and matrix products whose operands are
-        the same on all devices along it: each device computes what the others do.
-
-    Why it costs:
-        With an axis of n devices, a repeated product takes n times the share of the time that it
-        needs, and its operands and results take n times their memory. What is saved for the
-        backward pass is whole as well, and often what is sent.
-
-    Fix:
-        Name the axis again after the first value that has lost it: x =
-        jax.lax.with_sharding_constraint(x, P("fsdp", None, None)). An axis is lost where another
-        sharding takes its place (a table P("model", "fsdp") that tokens divided over fsdp are
-        looked up in), in a reshape that merges dimensions, a gather along the batch, a constraint
-        P() left from debugging, specs of shard_map without the axis, or in_shardings without the
-        batch.
-
-    Fine when:
-        The axis divides weights only, and values between blocks are whole on purpose, as in tensor
-        parallelism: what is repeated then is small.
+    What: The axis divides an input of the program, or nothing, and matrix products whose operands
+    are the same on all devices along it: each device computes what the others do.
+    Why it costs: With an axis of n devices, a repeated product takes n times the share of the time
+    that it needs, and its operands and results take n times their memory. What is saved for the
+    backward pass is whole as well, and often what is sent.
+    Fix: Name the axis again after the first value that has lost it: x =
+    jax.lax.with_sharding_constraint(x, P("fsdp", None, None)). An axis is lost where another
+    sharding takes its place (a table P("model", "fsdp") that tokens divided over fsdp are looked up
+    in), in a reshape that merges dimensions, a gather along the batch, a constraint P() left from
+    debugging, specs of shard_map without the axis, or in_shardings without the batch.
+    Fine when: The axis divides weights only, and values between blocks are whole on purpose, as in
+    tensor parallelism: what is repeated then is small.
     """
     for axis, products in _repeated(known).items():
         yield _repeated_finding(known, work(known), axis, products)
@@ -266,7 +256,6 @@ def _lines(known: ModuleDump, products: Sequence[RepeatedProduct], size: int) ->
 
 
 # ---- W003 ----------------------------------------------------------------------------------------
-
 _LEAST_SENT = 0.05
 """Share of all bytes sent below which partial sums are by design."""
 
@@ -278,26 +267,17 @@ _PRODUCTS = ("dot_general", "conv_general_dilated")
 def lost_batch_axis(known: ModuleDump) -> Iterator[Finding]:
     """Activations lose the axis that divides the batch, and products are split along it instead.
 
-    What:
-        The axis divides the batch, the first dimension of an input. On the way it is lost, as in a
-        lookup in a table that it divides too, and the products that follow are divided along the
-        dimension that they contract: the devices along it hold the whole batch, and sum their
-        parts.
-
-    Why it costs:
-        Each of these products sends the partial sums of activations of the whole batch, where
-        weights would be gathered; and the activations take as many times their memory as the axis
-        has devices. The saving is at most all that is sent over the axis.
-
-    Fix:
-        Name the axis again after the line that loses it:
-        x = jax.lax.with_sharding_constraint(x, P("fsdp", None, None)). Weights that it divides are
-        then gathered for each layer (FSDP).
-
-    Fine when:
-        The batch is so small that sums of activations are less than the weights, as in decoding, or
-        a constraint divides another dimension of activations over the axis on purpose: those are no
-        findings.
+    What: The axis divides the batch, the first dimension of an input. On the way it is lost, as in
+    a lookup in a table that it divides too, and the products that follow are divided along the
+    dimension that they contract: the devices along it hold the whole batch, and sum their parts.
+    Why it costs: Each of these products sends the partial sums of activations of the whole batch,
+    where weights would be gathered; and the activations take as many times their memory as the axis
+    has devices. The saving is at most all that is sent over the axis.
+    Fix: Name the axis again after the line that loses it: x = jax.lax.with_sharding_constraint(x,
+    P("fsdp", None, None)). Weights that it divides are then gathered for each layer (FSDP).
+    Fine when: The batch is so small that sums of activations are less than the weights, as in
+    decoding, or a constraint divides another dimension of activations over the axis on purpose:
+    those are no findings.
     """
     every = collectives(known).known_wire_bytes.most
     firsts = (one.spec[0] for one in inputs_of(known) if one.spec)
@@ -357,8 +337,6 @@ def _gathered(known: ModuleDump, axis: str) -> int:
 
 
 # ---- W002 ----------------------------------------------------------------------------------------
-
-
 _MOST_ROWS = 100_000
 """Most instructions of a text that is searched."""
 
@@ -370,24 +348,16 @@ _SAFETY = 2
 def recomputed_forward(known: ModuleDump) -> Iterator[Finding]:
     """The forward pass is computed again, though its values would fit into memory.
 
-    What:
-        jax.checkpoint (nn.remat) computes half or more of the products of the forward pass again
-        for the backward pass, and twice the bytes that it computes again would fit into what the
-        device has free. Decided where the memory of the device is known: from a log, the dump or
-        --limit.
-
-    Why it costs:
-        Up to a third more arithmetic: forward and backward pass are three units of work, with the
-        forward pass again four.
-
-    Fix:
-        Leave jax.checkpoint away, or let it keep the results of products: jax.checkpoint(block,
-        policy=jax.checkpoint_policies.dots_saveable). --prove cannot apply it: what is computed
-        again is decided when JAX differentiates.
-
-    Fine when:
-        The batch is to grow, or other programs share the device. Below a tenth of the FLOP, and
-        where the program takes less than a twentieth of the device, it is an info.
+    What: jax.checkpoint (nn.remat) computes half or more of the products of the forward pass again
+    for the backward pass, and twice the bytes that it computes again would fit into what the device
+    has free. Decided where the memory of the device is known: from a log, the dump or --limit.
+    Why it costs: Up to a third more arithmetic: forward and backward pass are three units of work,
+    with the forward pass again four.
+    Fix: Leave jax.checkpoint away, or let it keep the results of products: jax.checkpoint(block,
+    policy=jax.checkpoint_policies.dots_saveable). --prove cannot apply it: what is computed again
+    is decided when JAX differentiates.
+    Fine when: The batch is to grow, or other programs share the device. Below a tenth of the FLOP,
+    and where the program takes less than a twentieth of the device, it is an info.
     """
     memory, before, total = memory_results(known), known.before, flops(known).total
     limit = None if memory is None else memory.statement.limit_bytes
@@ -436,8 +406,6 @@ def recomputed_forward(known: ModuleDump) -> Iterator[Finding]:
 
 
 # ---- X002 ----------------------------------------------------------------------------------------
-
-
 _LEAST, _MANY = 8, 16
 """Fewest copies of a finding, and of a warning."""
 
@@ -452,22 +420,15 @@ _DIGITS = re.compile(r"\d+")
 def unrolled_computation(known: ModuleDump) -> Iterator[Finding]:
     """The same computation is in the program many times instead of in a loop.
 
-    What:
-        Products of one line of the program and one shape occur eight times or more outside of each
-        other's loop, as a Python loop over layers makes them. Lines of libraries do not count: all
-        dense layers share them.
-
-    Why it costs:
-        Time to compile, which grows with the number of instructions, and the size of the program's
-        code. Memory is often larger too: XLA may run what it likes first.
-
-    Fix:
-        Stack the parameters of the layers and use jax.lax.scan over them, in flax nn.scan. unroll=
-        of scan keeps a few iterations together where the loop itself costs.
-
-    Fine when:
-        It compiles fast enough. Below 16 copies, or in programs of less than 5,000 instructions, it
-        is an info.
+    What: Products of one line of the program and one shape occur eight times or more outside of
+    each other's loop, as a Python loop over layers makes them. Lines of libraries do not count: all
+    dense layers share them.
+    Why it costs: Time to compile, which grows with the number of instructions, and the size of the
+    program's code. Memory is often larger too: XLA may run what it likes first.
+    Fix: Stack the parameters of the layers and use jax.lax.scan over them, in flax nn.scan. unroll=
+    of scan keeps a few iterations together where the loop itself costs.
+    Fine when: It compiles fast enough. Below 16 copies, or in programs of less than 5,000
+    instructions, it is an info.
     """
     names = {one.name: (one.flops, one.times) for one in flops(known).products if one.flops}
     if not _LEAST <= len(names) <= _MOST_PRODUCTS:
