@@ -33,7 +33,7 @@ from hlo_lens.render.result import Records, Result, Row, Unit, columns_of
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
@@ -81,9 +81,7 @@ class ModuleGroup:
         return len(self.modules)
 
     @property
-    def signatures(
-        self,
-    ) -> Annotated[int | None, Unit.COUNT, "number of different parameter shapes"]:
+    def signatures(self) -> Annotated[int | None, Unit.COUNT, "different parameter shapes"]:
         """Number of keys of `shapes`; None without any."""
         return len(self.shapes) or None
 
@@ -182,6 +180,16 @@ def module_groups(
     return ModuleGroups(groups=tuple(sorted(groups, key=sort_key)), processes=processes_of(modules))
 
 
+def _flops(module: ListingFacts) -> int:
+    """Return the arithmetic of one device, as far as it is known."""
+    known = module.flops if module.flops is not None else module.flops_at_least or 0
+    return known // module.undivided_devices
+
+
+def _memory(module: ListingFacts) -> int:
+    return module.peak_bytes if module.peak_bytes is not None else module.total_bytes or 0
+
+
 def _marks(own: Sequence[ModuleGroup], *, has_numbers: bool) -> dict[int, str]:
     """Return the marks of the groups of a process, by identity.
 
@@ -196,29 +204,20 @@ def _marks(own: Sequence[ModuleGroup], *, has_numbers: bool) -> dict[int, str]:
         and (group.largest.number is not None or not has_numbers)
     ]
 
-    def largest(groups: Sequence[ModuleGroup]) -> ModuleGroup | None:
-        return max(groups, key=lambda g: _memory(g.largest), default=None)
+    def largest(
+        groups: Iterable[ModuleGroup], size: Callable[[ListingFacts], int] = _memory
+    ) -> ModuleGroup | None:
+        return max(
+            (g for g in groups if size(g.largest)), key=lambda g: size(g.largest), default=None
+        )
 
-    busiest = max(
-        (g for g in whole if _flops(g.largest)), key=lambda g: _flops(g.largest), default=None
-    )
-    biggest = largest([g for g in whole if _memory(g.largest)])
+    busiest, biggest = largest(whole, _flops), largest(whole)
     if busiest is None:
         return {} if biggest is None else {id(biggest): STEP}
-    rival = largest([g for g in whole if g.largest.flops_at_least or g.largest.opaque])
-    is_step = biggest is None or (rival is busiest and _memory(busiest.largest) > 0)
+    rival = largest(g for g in whole if g.largest.flops_at_least or g.largest.opaque)
+    is_step = biggest is None or rival is busiest
     marks = {} if biggest is None else {id(biggest): MOST_MEMORY}
     return {**marks, id(busiest): STEP if is_step else MOST_FLOPS}
-
-
-def _flops(module: ListingFacts) -> int:
-    """Return the arithmetic of one device, as far as it is known."""
-    known = module.flops if module.flops is not None else module.flops_at_least or 0
-    return known // module.undivided_devices
-
-
-def _memory(module: ListingFacts) -> int:
-    return module.peak_bytes if module.peak_bytes is not None else module.total_bytes or 0
 
 
 # ---- order for people ---------------------------------------------------------------------------

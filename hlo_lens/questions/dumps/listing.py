@@ -76,16 +76,12 @@ class ListingFacts:
     partitions: Annotated[int | None, Unit.COUNT, "devices over which it is divided"] = None
     devices: int | None = None
     instructions: Annotated[int | None, Unit.COUNT, "as written, of the largest compile"] = None
-    peak_bytes: Annotated[
-        int | None, Unit.BYTES, "most memory held at one instant, on one device"
-    ] = None
+    peak_bytes: Annotated[int | None, Unit.BYTES, "most held at once, on one device"] = None
     total_bytes: Annotated[int | None, Unit.BYTES, "memory that must fit on one device"] = None
     is_estimated: Annotated[bool, "whether memory is an estimate"] = False
     is_estimate_left_out: bool = False
     copied_bytes: int = 0
-    flops: Annotated[
-        int | None, Unit.FLOPS, "matrix products and convolutions of one run, on one device"
-    ] = None
+    flops: Annotated[int | None, Unit.FLOPS, "products of one run, on one device"] = None
     flops_at_least: Annotated[int | None, Unit.FLOPS, "known part of it"] = None
     flops_is_at_most: Annotated[bool, "whether flops is an upper bound"] = False
     opaque: Annotated[int, Unit.COUNT, "custom calls with unknown arithmetic"] = 0

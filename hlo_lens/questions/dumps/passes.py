@@ -149,16 +149,14 @@ def modules_with_passes(modules: Sequence[ModuleDump]) -> list[ModuleDump]:
     """
     with_passes = [m for m in modules if any(s.pass_number is not None for s in m.stages)]
     whole = [m for m in with_passes if any(s.pass_number is None for s in m.stages)]
-    if with_passes:
-        return whole or with_passes
-    if modules and all(module.module_text is None for module in modules):
+    if not with_passes and modules and all(module.module_text is None for module in modules):
         raise MissingDumpError(f"{modules[0].name}: {no_hlo_text(modules[0])}")
-    names = sorted({stage.name for module in modules for stage in module.stages})
-    there = f"there is {listed(names, 8)}" if names else "its names show no stage"
-    raise MissingDumpError(
-        f"no texts of single passes in this dump ({there}); compile again with "
-        f'XLA_FLAGS="{TEXT_FLAGS} --xla_dump_hlo_pass_re=.*"'
-    )
+    if not with_passes:
+        raise MissingDumpError(
+            "no texts of single passes in this dump; compile again with "
+            f'XLA_FLAGS="{TEXT_FLAGS} --xla_dump_hlo_pass_re=.*"'
+        )
+    return whole or with_passes
 
 
 def tracked_stages(module: ModuleDump) -> list[Stage]:

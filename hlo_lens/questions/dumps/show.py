@@ -270,21 +270,18 @@ def _runs_text(module: ModuleDump, computation: HloComputation) -> str:
 
 
 def _tables(shown: _Shown) -> Iterator[Table]:
-    table = Table.of(
-        shown.details,
-        title="Operands, users and computations",
-        shown=("role", "place", "name", "opcode", "shape", "source"),
-    )
+    columns = ("role", "place", "name", "opcode", "shape", "source")
+    table = Table.of(shown.details, title="Operands, users and computations", shown=columns)
     yield with_marks(replace(table, kept=("role", "place")))
     values = shown.values
     if values is not None and values.row_count:
-        columns = ("value", "size_bytes", "role", "space", "category", "allocation", "offset")
+        columns = ("value", "size_bytes", "role", "space", "category", "allocation")
         others = sum(not value.is_own for value in values.values)
         note = f"{plural(others, 'value')} that it passes on, of other instructions"
         yield Table.of(
             values,
             title="Its values in memory",
-            shown=(*columns, "start", "end"),
+            shown=(*columns, "offset", "start", "end"),
             notes=(note,) if others else (),
         )
 

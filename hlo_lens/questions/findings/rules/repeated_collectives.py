@@ -88,7 +88,7 @@ def repeated_all_gather(known: ModuleDump) -> Iterator[Finding]:
             continue
         gathers = [one.collective for one in found]
         first = gathers[0]
-        what = first.argument or _name(module, found[0].parts[0].operand)
+        what = first.argument or "one value"
         shape = shape_of(module, found[0].parts[0].result)
         held = None if shape is None else shape.padded_size_bytes
         cost = "" if held is None else f"; gathered once, it takes {format_bytes(held)} meanwhile"
@@ -109,17 +109,6 @@ def _spec(known: ModuleDump, gather: Collective) -> str:
         return f"its PartitionSpec without {gather.axis}"
     kept = [tuple(a for a in axes_of_entry(one) if a not in gather.axes) for one in own]
     return written_spec(spec_of_axes(kept))
-
-
-def _name(module: HloModule, operand: Value) -> str:
-    """Return the name of what an array is made by; an element as XLA prints it, ``w#1``."""
-    made = maker_of(module, operand)
-    if made is None:
-        return "one value"
-    source = module.instruction(made.row)
-    if source.opcode == "parameter" and not made.element and source.op_name:
-        return source.op_name
-    return "#".join([source.name, *map(str, made.element)])
 
 
 # ---- C005 ----------------------------------------------------------------------------------------

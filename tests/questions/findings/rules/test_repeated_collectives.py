@@ -33,7 +33,7 @@ def test_two_gathers_of_one_value_are_found_through_a_copy() -> None:
         REPEATED_TEXT.replace("OPERAND", "c").replace("PATH", "jit(f)/b"), "C007"
     )
     assert found.message == (
-        "w is gathered 2 times over axis_0, first by g; gathered once, it takes 256.0KiB meanwhile"
+        "one value is gathered 2 times over axis_0, first by g; gathered once, it takes 256.0KiB meanwhile"
     )
     assert "(x, its PartitionSpec without axis_0)" in found.fix  # other axes stay
     assert found.values == ("h",)
@@ -69,7 +69,7 @@ def test_gathers_of_two_values_that_a_loop_carries_are_not() -> None:
 def test_two_gathers_of_a_value_that_a_loop_carries_are_found() -> None:
     text = looped(GATHERS.replace("ONE", "k").replace("OTHER", "k"), size=256, trips=4)
     (found,) = findings_of(text, "C007")
-    assert found.message.startswith("t#2 is gathered 2 times over axis_0, first by g;")
+    assert found.message.startswith("one value is gathered 2 times over axis_0, first by g;")
 
 
 # ---- C005: values that are gathered and cut again ------------------------------------------------
