@@ -34,7 +34,6 @@ SUMMARY: pytest.StashKey[str] = pytest.StashKey()
 
 
 def __getattr__(name: str) -> Any:
-    """Import the assertions when the first of them is used."""
     if not name.startswith("assert_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module("hlo_lens.testing"), name)

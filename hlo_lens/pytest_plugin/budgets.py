@@ -69,7 +69,6 @@ class Compiling:
         return dump
 
     def add(self, dump: ModuleDump) -> ModuleDump:
-        """Add a dump that was compiled elsewhere: it is kept too if the test fails."""
         self.dumps.append(dump)
         return dump
 
@@ -104,7 +103,6 @@ def keep(compiled: Sequence[Compiling], folder: Path, test: str) -> str:
 
 
 def _texts(dump: ModuleDump) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a dump with the file names that XLA uses."""
     stage = dump.stage or AFTER
     if dump.hlo is not None:
         yield stage, dump.hlo.columns.source.text
@@ -205,7 +203,6 @@ class Session:
         self._modules: list[ModuleSnapshot] = []
 
     def add(self, test: str, dumps: Sequence[ModuleDump]) -> None:
-        """Add the programs that a test compiled, under its name."""
         for dump in dumps:
             for module in snapshot(dump, with_program=False).modules:
                 name = f"{test}{_BETWEEN}{module.name}"

@@ -87,7 +87,6 @@ def _uninstall() -> None:
 
 
 def _owners() -> list[Any]:
-    """Return the classes of jax whose ``compile`` is wrapped."""
     import_jax()
     found = []
     for module, name in _PLACES:
@@ -161,7 +160,6 @@ class Capture:
         return dict(found)
 
     def add(self, lowering: Any, executable: Any) -> None:
-        """Record a compile; the same executable counts once."""
         if all(executable is not seen for _, seen in self._compiles):
             self._compiles.append((lowering, executable))
 

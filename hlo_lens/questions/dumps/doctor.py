@@ -105,7 +105,6 @@ class TextKind(NamedTuple):
 
 
 def _text_kinds(modules: Sequence[ModuleDump]) -> list[TextKind]:
-    """Return the kinds of text that XLA writes, with the number of modules that have each."""
     # until April 2026 live ranges were part of buffer-assignment; one module is read for all
     assigned = [m for m in modules if _has_part("buffer-assignment", m)]
     joined = [m for m in assigned if not _has_part("live-range", m)]
@@ -134,7 +133,6 @@ def _has_part(part: str, module: ModuleDump) -> bool:
 
 
 def _dump_findings(dump: Dump, modules: Sequence[ModuleDump]) -> list[Finding]:
-    """Return findings on the texts of a dump, whose modules with a number are given."""
     whole = [m for m in modules if any(stage.pass_number is None for stage in m.stages)]
     done = [m for m in whole if _has_stage(AFTER, m)]
     early = [m for m in whole if m not in done]
@@ -166,7 +164,6 @@ def _dump_findings(dump: Dump, modules: Sequence[ModuleDump]) -> list[Finding]:
 
 
 def _reasons(path: str, error: HloLensError) -> list[Finding]:
-    """Return findings on a path in which nothing could be read."""
     exists = path == "-" or Path(path).exists()
     if exists and not isinstance(error, EmptyDumpError):
         return [_error(str(error).splitlines()[0])]
@@ -300,7 +297,6 @@ def _installed_versions() -> dict[str, str | None]:
 
 
 def _cache_text() -> str:
-    """Return the place and content of the cache of compiles."""
     state = cache_state()
     used = f"{format_bytes(state.compiles_bytes)} of at most {format_bytes(state.most_bytes)}"
     parts = [f"{plural(state.compiles, 'compile')}, {used}"]

@@ -77,22 +77,18 @@ class ModuleGroup:
 
     @property
     def compiles(self) -> Annotated[int, Unit.COUNT, "number of compiles"]:
-        """Number of modules."""
         return len(self.modules)
 
     @property
     def signatures(self) -> Annotated[int | None, Unit.COUNT, "different parameter shapes"]:
-        """Number of keys of `shapes`; None without any."""
         return len(self.shapes) or None
 
     @property
     def files(self) -> Annotated[int, Unit.COUNT, "files of all its compiles"]:
-        """Sum over its modules."""
         return sum(module.files for module in self.modules)
 
     @property
     def problem(self) -> Annotated[str | None, "reason why facts are missing"]:
-        """The first problem of its modules."""
         return next((module.problem for module in self.modules if module.problem), None)
 
 
@@ -120,7 +116,6 @@ class ModuleGroups(Result):
     processes: tuple[str, ...]
 
     def rows(self) -> Iterator[Row]:
-        """Yield one row per group."""
         for group in self.groups:
             yield tuple(
                 getattr(group if name in _OWN else group.largest, name) for name in _COLUMNS
@@ -357,7 +352,6 @@ class AcrossProcesses(Records[SharedProgram]):
     are_processes: bool = True
 
     def count(self, verdict: str) -> int:
-        """Return the number of compiles with a verdict."""
         return sum(program.verdict == verdict for program in self.programs)
 
 

@@ -259,7 +259,6 @@ def facts_of(
 
 
 def _limited(module: ModuleDump, *, with_fingerprint: bool) -> ListingFacts:
-    """Return the facts of a module with limited estimates, and keep no others."""
     facts = hashed_facts if with_fingerprint else listing_facts
     return facts(module.stating(limits_estimate=True))
 

@@ -159,7 +159,6 @@ def _facts(
 
 
 def _step_text(step: ModuleGroup, groups: ModuleGroups) -> str:
-    """Return name and figures of the likely step, and why it is that."""
     top = step.largest
     parts = [step.name if top.number is None else f"{step.name} (module_{top.number:04})"]
     if top.total_bytes is not None:
@@ -181,7 +180,6 @@ def _flops_amount(module: ListingFacts) -> Amount:
 
 
 def _verdicts(across: AcrossProcesses) -> Iterator[str]:
-    """Yield the number of programs of each verdict, with an example."""
     words = {
         SAME: "the same",
         MISSING: "not in all processes" if across.are_processes else "not in all folders",

@@ -94,7 +94,6 @@ class PassChange:
 
     @property
     def where(self) -> str:
-        """The pass as text."""
         if self.pipeline is None:
             return f"between the last pass and {self.stage}"
         if self.after == _START:
@@ -124,17 +123,14 @@ class PassTrack(Records[PassChange]):
 
     @property
     def unit(self) -> Unit:
-        """Unit of the counts."""
         return Unit.BYTES if self.subject == TEMP else Unit.COUNT
 
     @property
     def appears(self) -> PassChange | None:
-        """The first change from none to some, or None."""
         return next((c for c in self.changes if c.before_count == 0 and c.after_count), None)
 
     @property
     def disappears(self) -> PassChange | None:
-        """The first change from some to none, or None."""
         return next((c for c in self.changes if c.before_count and c.after_count == 0), None)
 
 
@@ -245,7 +241,6 @@ def _measures(
 
 
 def _changes(texts: Sequence[tuple[str, _Measure]]) -> Iterator[PassChange]:
-    """Yield the changes between texts that could be read, given their stages and measures."""
     names = [stage for stage, _ in texts]
     for place, ((_, (before, old)), (stage, (after, new))) in enumerate(pairwise(texts), start=1):
         if before == after:

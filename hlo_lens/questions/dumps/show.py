@@ -258,7 +258,6 @@ def _facts(module: ModuleDump, shown: _Shown) -> Iterator[tuple[str, str]]:
 
 
 def _runs_text(module: ModuleDump, computation: HloComputation) -> str:
-    """Return a computation, the number of its runs, and the loops around it."""
     entry = ", the entry" if computation.is_entry else ""
     runs = call_counts(module).of(computation.name)
     loops = f" in {' > '.join(runs.loop_path)}" if runs.loop_path else ""

@@ -60,7 +60,6 @@ class FindingChanges(Result):
     is_one_sided: bool = False
 
     def rows(self) -> Iterator[Row]:
-        """Yield new findings, then those that are gone."""
         for change, found in (("new", self.new), ("gone", self.gone)):
             for one in found:
                 yield (
@@ -119,7 +118,6 @@ def finding_changes(base: Sequence[Finding], head: Sequence[Finding]) -> Finding
 def _by(
     key: Callable[[Finding], object], base: Sequence[Finding], head: Sequence[Finding]
 ) -> Iterator[tuple[Finding, Finding]]:
-    """Yield pairs of findings with equal keys, in their order."""
     waiting: defaultdict[object, deque[Finding]] = defaultdict(deque)
     for one in base:
         waiting[key(one)].append(one)

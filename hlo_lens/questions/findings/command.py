@@ -16,7 +16,6 @@ Example:
 
 
 def _complete_code(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
-    """Return the codes that begin with a word."""
     del ctx, parameter
     from hlo_lens.questions.findings.rule import all_rules
 

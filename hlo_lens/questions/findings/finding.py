@@ -23,7 +23,6 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Position among the severities, the gravest first."""
         return list(Severity).index(self)
 
 
@@ -72,7 +71,6 @@ class Saves:
         sent_bytes: int | None = None,
         flops: int | None = None,
     ) -> Saves:
-        """Return a saving that is an upper bound."""
         return cls(bytes=size_bytes, sent_bytes=sent_bytes, flops=flops, basis=SavingBasis.UP_TO)
 
 
@@ -152,7 +150,6 @@ class Finding:
 
     @property
     def is_provable(self) -> bool:
-        """Whether it counts, and ``what-if`` can make the fix."""
         return bool(self.changes) and not self.suppressed
 
     @property

@@ -143,7 +143,6 @@ class Findings(Result):
     fits: bool | None = None
 
     def rows(self) -> Iterator[Row]:
-        """Yield the findings, gravest first."""
         for one in self.findings:
             yield (
                 *(one.code, one.name, one.severity),
@@ -153,7 +152,6 @@ class Findings(Result):
 
     @property
     def counted(self) -> tuple[Finding, ...]:
-        """Findings that are not suppressed."""
         return tuple(one for one in self.findings if not one.suppressed)
 
 
@@ -404,7 +402,6 @@ def _joined(
 
 
 def _why(known: ModuleDump) -> str:
-    """Return why the memory of a module is not known."""
     if is_estimate_left_out(known):
         return not_estimated_text(len(hlo_text(known).columns), known.path, known.address)
     from hlo_lens.questions.memory.estimate import why_no_estimate

@@ -48,7 +48,6 @@ class Proof:
 
     @property
     def text(self) -> str:
-        """The differences in words."""
         figures = (
             ("must fit", self.bytes, format_bytes),
             ("sent in a run", self.sent_bytes, format_bytes),
@@ -64,7 +63,6 @@ class Proof:
 
 @fact
 def _digest(module: ModuleDump) -> bytes:
-    """Return the digest of a program, before optimizations and after."""
     before = module.hlo if module.stage == BEFORE else module.before
     digest = hashlib.sha256(b"2")  # the version of what is kept
     for text in (before, module.hlo):

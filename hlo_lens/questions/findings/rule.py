@@ -52,7 +52,6 @@ class RuleText(NamedTuple):
 
     @classmethod
     def of(cls, docstring: str) -> RuleText:
-        """Return the description in the docstring of a rule's function."""
         head, *rest = _HEADING.split(inspect.cleandoc(docstring))
         texts = (" ".join(text.split()) for text in rest[1::2])
         return cls(head.strip().removesuffix("."), dict(zip(rest[::2], texts, strict=True)))
@@ -67,12 +66,10 @@ class _Rule:
 
     @property
     def name(self) -> str:
-        """Name of the rule: ``undonated-argument``."""
         return self.find.__name__.replace("_", "-")
 
     @property
     def text(self) -> RuleText:
-        """Description, from the docstring of the function."""
         return RuleText.of(self.find.__doc__ or "")
 
 

@@ -173,7 +173,6 @@ def _location(
 
 
 def _fingerprint(finding: Json, uri: str, text: str | None) -> str:
-    """Return a digest of rule, file and text of the line."""
     line = "".join((text or "").split())
     first = next(iter(finding["values"]), "")
     content = "\n".join((finding["code"], uri, line, "" if line else first))

@@ -107,12 +107,10 @@ class Selection:
     least: LeastSaving | None = None
 
     def wants(self, code: str) -> bool:
-        """Return whether findings of a rule are wanted."""
         return _longest(self.select or ("",), code) > _longest(self.ignore, code)
 
 
 def _longest(codes: Iterable[str], code: str) -> int:
-    """Return the length of the longest beginning of a code among some; -1 for none."""
     return max((len(one) for one in codes if code.startswith(one)), default=-1)
 
 
@@ -352,7 +350,6 @@ class Sieve:
     def _without_known(
         self, found: Sequence[Finding], module: str, *, is_of_dump: bool
     ) -> Sequence[Finding]:
-        """Return findings with those of the baseline marked."""
         if self.known is None:
             return found
         from hlo_lens.questions.findings.changes import finding_changes
@@ -398,7 +395,6 @@ class _Sifted:
         return sifted_dump_findings(known_listings(self.modules), self.modules, self._sieve)
 
     def of_module(self, place: int, module: ModuleDump) -> Findings:
-        """Return the findings of the module at a position."""
         own, other = sifted_module_findings(module, self._sieve), self._others.get(place)
         return own if other is None else together(own, other)
 

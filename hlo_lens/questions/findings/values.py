@@ -56,7 +56,6 @@ class Use(NamedTuple):
 
     @property
     def opcode(self) -> str:
-        """Opcode of the instruction."""
         return self.instruction.opcode
 
 
@@ -126,7 +125,6 @@ def is_own_slice(module: HloModule, use: Use) -> bool:
 
 
 def _depends_on_device(module: HloModule, value: Value) -> bool:
-    """Return whether a value is computed from the number of the device."""
     waiting, seen = [value], {value}
     while waiting and len(seen) <= _MOST_STEPS:
         made = maker_of(module, waiting.pop())
@@ -341,7 +339,6 @@ def maker_place(known: ModuleDump, name: str, index: str) -> SourceLocation | No
 
 @fact
 def _part_places(known: ModuleDump) -> dict[Value | None, SourceLocation]:
-    """Return the lines of the results of combined collectives."""
     found: dict[Value | None, SourceLocation] = {}
     for one in collectives(known).collectives:
         for number, (file, line, *_) in enumerate(one.members):

@@ -103,7 +103,6 @@ class _AxisMarks(Marks):
         return own | (self._axis not in self._axes.of(held))
 
     def of_collective(self, row: int, operand: Held, result: Held) -> int:
-        """Return the bit of a collective that loses the axis."""
         if not operand.marks & 1:
             return 0
         is_lost = self._axis in self._axes.of(result) and self._axis not in self._axes.of(operand)
@@ -134,7 +133,6 @@ class _AxisMarks(Marks):
         )
 
     def _sizes(self, row: int, following: Callable[[Value], Iterable[Value]]) -> set[int | None]:
-        """Return the sizes of dimensions of the values next to one."""
         shapes = (
             self._hlo.instruction(value.row).shape
             for value, _ in _nearest(Value(row), following, _NEXT)
@@ -304,7 +302,6 @@ _PARTS = frozenset({"dynamic-slice", "slice", "reshape", "convert", "copy", "tra
 
 
 def _spec(sharding: HloSharding | None, module: ModuleDump) -> list[tuple[str, ...]] | None:
-    """Return the axes of each dimension; None if not known."""
     mesh = mesh_axes(module).mesh
     if sharding is not None and sharding.named is not None:
         return [tuple(a.axis for a in dim.axes) for dim in sharding.named.dim_shardings]

@@ -100,7 +100,6 @@ class Work(Records[RepeatedProduct]):
 
     @property
     def by_axis(self) -> dict[str, int]:
-        """Repeated FLOP by axes, most first."""
         products: dict[str, list[RepeatedProduct]] = defaultdict(list)
         for product in self.products:
             products[product.axis].append(product)
@@ -151,7 +150,6 @@ def work(module: ModuleDump) -> Work:
 
 
 def _repeated(module: ModuleDump, values: DeviceValues, devices: int) -> list[RepeatedProduct]:
-    """Return the products that several devices compute alike, the most FLOP first."""
     axes, calls = mesh_axes(module), call_counts(module)
     products = []
     for product in flops(module).products:
@@ -264,7 +262,6 @@ def _tiles(sharding: HloSharding, devices: int) -> Sequence[object] | None:
 
 
 def _groups(module: ModuleDump) -> Callable[[int], tuple[Groups | None, Groups | None]]:
-    """Return a function that returns groups and transfers of a collective by row."""
     table = instruction_table(module)
     kinds = {
         opcode: kind

@@ -165,7 +165,6 @@ def _padded_products(known: ModuleDump) -> Iterator[_Padded]:
 
 
 def _up(size: int, multiple: int) -> int:
-    """Return the next multiple."""
     return -(-size // multiple) * multiple
 
 

@@ -145,7 +145,6 @@ def _content_finding(
 def _value_finding(
     known: ModuleDump, peak: PeakMemory, one: LiveValue, *, is_grave: bool
 ) -> Finding:
-    """Return the finding about one value whose content is not known."""
     origin, roles = peak.origin_of(one), memory_roles(known)
     role = None if roles is None else roles.of_live(one)
     saved = (

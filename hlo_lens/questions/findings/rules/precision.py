@@ -216,7 +216,6 @@ def _upcasts(module: HloModule) -> Iterator[_Upcast]:
 
 
 def _conversions(module: HloModule) -> Iterator[int]:
-    """Yield the rows of conversions that make f32 of 16 bits."""
     for row, opcode in enumerate(module.opcodes):
         if opcode == "convert" and _is_f32(module, Value(row)):
             operand = module.operand_shape(row, 0)

@@ -283,7 +283,6 @@ def _expert_products(before: HloModule) -> dict[int, _Experts]:
 
 
 def _token_spec(known: ModuleDump, axis: str, product: _Experts) -> str:
-    """Return the spec that divides tokens by experts, and their batch by its other axes."""
     entries: list[tuple[str, ...]] = [()] * len(product.tokens)
     entries[product.tokens.index(product.experts)] = (axis,)
     for one in inputs_of(known):
@@ -426,7 +425,6 @@ def _is_invariant(module: HloModule, one: Transfer, carried: dict[int, _Carried]
 
 
 def _carried(module: HloModule, body: HloComputation) -> _Carried:
-    """Return the elements that each trip of a loop hands on unchanged."""
     root, opcodes = body.root_row, module.opcodes
     parameters = [row for row in body.rows if opcodes[row] == "parameter"]
     if root == NOTHING or opcodes[root] != "tuple" or len(parameters) != 1:

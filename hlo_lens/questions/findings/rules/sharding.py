@@ -128,7 +128,6 @@ class _Case:
             self.dividing[self.role(one)] |= axes_dividing(one)
 
     def role(self, value: ShardedValue) -> str:
-        """Return the role of an argument; that of others is not evident."""
         number = value.value.number
         return OTHER if number is None else argument_roles(self.known).of_number(number).role
 
@@ -140,7 +139,6 @@ class _Case:
         return role in (WEIGHTS, STATE) and saving.axis in inputs - of_its_kind
 
     def group(self, saving: Saving) -> object:
-        """Return the key of the finding: weights and optimizer state together, else an argument."""
         entry, role = saving.value.value, self.role(saving.value)
         if entry.kind != "parameter":
             return saving.value.device_shape, saving.axis
@@ -149,7 +147,6 @@ class _Case:
         return argument_of(entry.name or ""), role, saving.axis
 
     def findings(self, savings: Sequence[Saving]) -> Iterator[Finding]:
-        """Yield the finding about the values of a group, if it is worth one."""
         first = savings[0]
         size = sum(one.saved_bytes for one in savings)
         if whole(self.known).memory_share(size) < WARNING_SHARE:
@@ -192,7 +189,6 @@ class _Case:
         )
 
     def _parallel(self, savings: Sequence[Saving]) -> Finding:
-        """Return the finding about plain data parallelism, which is by design."""
         held = sum(one.value.padded_device_bytes or 0 for one in savings)
         roles = dict.fromkeys(self.role(one.value) for one in savings)
         way = "optimizer state (ZeRO)" if STATE in roles else "weights (FSDP)"
@@ -212,7 +208,6 @@ class _Case:
         )
 
     def _message(self, savings: Sequence[Saving]) -> str:
-        """Return which values are replicated over which axes."""
         first = savings[0].value
         held = sum(one.value.padded_device_bytes or 0 for one in savings)
         more = f" and {plural(len(savings) - 1, 'other')}" if len(savings) > 1 else ""
@@ -226,7 +221,6 @@ class _Case:
         )
 
     def _changes(self, savings: Sequence[Saving]) -> tuple[Remedy, ...]:
-        """Return the changes that divide some values, those of one spec by patterns."""
         arguments = [one.value.name or "" for one in sharded_parameters(self.known)]
         by_spec: dict[str, list[str]] = defaultdict(list)
         for one in savings:
@@ -268,7 +262,6 @@ def _array(shape: Shape) -> object:
 
 
 def _name(saving: Saving) -> str:
-    """Return the name of an argument, or of a result as ``what-if`` takes it."""
     entry = saving.value.value
     return entry.name if entry.kind == "parameter" else f"result{entry.index}"
 
@@ -357,7 +350,6 @@ def _is_cause(known: ModuleDump, dropped: ChangedAxes, gather: Collective) -> bo
 
 
 def _elements(known: ModuleDump, collective: Collective) -> list[int | None]:
-    """Return the elements of the results of a collective."""
     end = end_of(hlo_text(known), collective)
     leaves = () if end is None or end.shape is None else end.shape.leaves()
     return [leaf.element_count for _, leaf in leaves]

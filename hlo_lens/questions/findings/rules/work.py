@@ -89,7 +89,6 @@ def repeated_work(known: ModuleDump) -> Iterator[Finding]:
 
 
 def _repeated(known: ModuleDump) -> dict[str, list[RepeatedProduct]]:
-    """Return the axes over which much is repeated, each with its products."""
     found = work(known)
     by_axis: dict[str, list[RepeatedProduct]] = defaultdict(list)
     for product in found.products if found.flops and found.repeated_flops else ():
@@ -112,7 +111,6 @@ def _repeated_flops(known: ModuleDump, axis: str, products: Sequence[RepeatedPro
 
 
 def _axes_of_weights(known: ModuleDump) -> set[str]:
-    """Return the axes that divide weights or optimizer state."""
     parameters = sharded_parameters(known)
     others = (one for one in parameters if not is_input(known, one.value.number))
     return {axis for one in others for axis in axes_dividing(one)}
@@ -191,7 +189,6 @@ def _undivided_inputs(known: ModuleDump, axis: str, numbers: Sequence[int]) -> l
 def _fix(
     known: ModuleDump, axis: str, lost: LostAxis | None, inputs: Sequence[ShardedValue]
 ) -> tuple[Remedy | None, str]:
-    """Return the change that names the axis again, and its text."""
     if inputs:
         name = inputs[0].value.name or ""
         first, *rest = [*map(axes_of_entry, inputs[0].spec or ())] or [()]

@@ -33,7 +33,8 @@ def test_two_gathers_of_one_value_are_found_through_a_copy() -> None:
         REPEATED_TEXT.replace("OPERAND", "c").replace("PATH", "jit(f)/b"), "C007"
     )
     assert found.message == (
-        "one value is gathered 2 times over axis_0, first by g; gathered once, it takes 256.0KiB meanwhile"
+        "one value is gathered 2 times over axis_0, first by g; "
+        "gathered once, it takes 256.0KiB meanwhile"
     )
     assert "(x, its PartitionSpec without axis_0)" in found.fix  # other axes stay
     assert found.values == ("h",)
