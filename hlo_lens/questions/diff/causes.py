@@ -1,8 +1,8 @@
 """Causes of the changes of a module.
 
-A kind of cause is a type with its description and what it explains, and one function that finds it,
-which stands in `FINDERS`: the ranking. `ranked_causes` puts each cause that another one explains
-under that one. A new kind is one type, one function and one pair of dumps in the tests.
+A kind of cause is a type with what it explains, and one function that finds it, which stands in
+`FINDERS`: the ranking. `ranked_causes` puts each cause that another one explains under that one. A
+new kind is one type, one function and one pair of dumps in the tests.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.questions.diff.edit_flow import (
@@ -75,6 +74,7 @@ class Cause:
     """A cause of the changes of a module; what changed is its type.
 
     Attributes:
+        what: Its description.
         sources: Lines of the user's program; empty if it has none.
         names: Arguments and results that changed.
         affected: Arguments and results that it explains.
@@ -86,6 +86,7 @@ class Cause:
         consequences: What follows from it.
     """
 
+    what: str
     sources: tuple[str, ...] = ()
     names: frozenset[str] = frozenset()
     affected: frozenset[str] = frozenset()
@@ -94,11 +95,6 @@ class Cause:
     delta_bytes_of: str | None = None
     delta_wire_bytes: int | None = None
     consequences: tuple[Consequence, ...] = ()
-
-    @property
-    def what(self) -> str:
-        """Its description."""
-        raise NotImplementedError
 
     def explains(self, other: Cause, changes: Changes) -> bool:
         """Return whether another cause follows from it."""
@@ -114,6 +110,17 @@ class Cause:
             for one in self.consequences
         ]
         return {"kind": kind, **{n: getattr(self, n) for n in names}, "consequences": parts}
+
+
+_FOLLOWING = frozenset(
+    {
+        *("convert", "broadcast", "reshape", "transpose", "constant", "bitcast", "copy", "iota"),
+        *("bitcast-convert", "reduce-precision", "pad", "slice", "concatenate"),
+    }
+)
+"""Operations that JAX adds and leaves out with the types and shapes of operands."""
+
+_BOTH_KINDS = (("added", "removed"), ("removed", "added"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,42 +155,39 @@ class Changes:
     first_use: Callable[[EntryFact], str | None] = lambda entry: None
     call_line: str | None = None
 
-    @cached_property
-    def row_of(self) -> Mapping[str | None, LineRow]:
-        """Changes of each line."""
-        return {row.source: row for row in self.rows}
-
-    @property
-    def lines(self) -> Mapping[str | None, LineEdits]:
-        """Edits of each line."""
-        return {} if self.program is None else self.program.lines
-
     def entries(self, kind: str) -> list[EntryRow]:
         """Return the changed arguments, or results."""
         found = () if self.shardings is None else self.shardings.entries
         return [row for row in found if row.kind == kind]
+
+    @property
+    def argument_pairs(self) -> list[tuple[EntryFact, EntryFact]]:
+        """Matched arguments, changed or not."""
+        pairs = () if self.shardings is None else self.shardings.pairs
+        return [pair for pair in pairs if pair[0].kind == "parameter"]
+
+    @property
+    def flow(self) -> EditFlow:
+        """Dataflow between the edited lines."""
+        return NO_FLOW if self.program is None else self.program.flow
+
+    def edits(self, source: str | None) -> LineEdits:
+        """Return the edits of a line; none where it has none."""
+        lines = {} if self.program is None else self.program.lines
+        return lines.get(source) or LineEdits()
 
     def is_novel(self, cause: Cause) -> bool:
         """Return whether a line of a cause has operations that only one side has anywhere."""
         program = self.program
         if program is None:
             return False
-        for source in cause.sources:
-            edits = program.lines.get(source, LineEdits())
-            found = {*edits.nets}
-            found.update(program.new.get(source, ()), program.gone.get(source, ()))
-            if found & program.novel or CONSTRAINT in found:
-                return True
-        return False
-
-    def edits(self, source: str) -> LineEdits:
-        """Return the edits of a line; none where it has none."""
-        return self.lines.get(source) or LineEdits()
+        sided = [side.get(one, ()) for one in cause.sources for side in (program.new, program.gone)]
+        found = set().union(*sided, *(self.edits(one).nets for one in cause.sources))
+        return CONSTRAINT in found or not found.isdisjoint(program.novel)
 
     def is_following(self, source: str) -> bool:
         """Return whether a line has only operations that come and go with types and shapes."""
-        edits = self.edits(source)
-        return edits.nets <= _FOLLOWING
+        return self.edits(source).nets <= _FOLLOWING
 
     def is_reordered(self, cause: Cause) -> bool:
         """Return whether lines differ as by another order of arrays: JAX sorts them by name."""
@@ -199,68 +203,48 @@ class Changes:
             cause: Cause with the lines.
             has_others: Whether arguments came or went, with operations of their own.
         """
-        program = self.program
-        if program is None or (self.is_novel(cause) and not has_others):
+        if self.program is None or (self.is_novel(cause) and not has_others):
             return isinstance(cause, LineChanged) and cause.is_constraint_alone
         edits = [self.edits(source) for source in cause.sources]
-        own = sum(
-            count
-            for one in edits
-            for kind in one.opcodes
-            for opcode, count in one.net(kind).items()
-            if opcode not in _FOLLOWING
-        )
+        nets = sum((one.net(kind) for one in edits for kind in one.opcodes), Counter[str]())
+        own = sum(count for opcode, count in nets.items() if opcode not in _FOLLOWING)
         is_small = has_others or 2 * own <= sum(one.count for one in edits)
-        return is_small and program.flow.reached.get(ARGUMENTS, frozenset()).issuperset(
-            cause.sources
-        )
+        return is_small and {*cause.sources} <= self.flow.reached.get(ARGUMENTS, frozenset())
 
     def follows(self, cause: Cause, *others: str) -> bool:
         """Return whether lines of a cause are computed from other lines, and only adapt."""
-        program = self.program
-        if program is None:
+        program, flow = self.program, self.flow.reached
+        if program is None or not cause.sources:
             return False
-        flow = program.flow.reached
-        after: set[str] = set().union(*(flow.get(one, frozenset()) for one in others))
-        sided = {*program.new, *program.gone}
-        is_moved = self._is_moved(cause, others)
-        return bool(cause.sources) and all(
-            source in after
-            and (
-                is_moved
-                or self.is_following(source)
-                or (source in sided and not sided.isdisjoint(others))
-            )
-            for source in cause.sources
-        )
-
-    def _is_moved(self, cause: Cause, others: Iterable[str]) -> bool:
-        """Return whether other lines gained the operations that lines of a cause lost."""
-        own, there = ([self.edits(line) for line in lines] for lines in (cause.sources, [*others]))
-        return all(
+        own, there = ([self.edits(line) for line in lines] for lines in (cause.sources, others))
+        is_moved = all(  # the other lines gained the operations that these lost
             sum(edits.net(kind)[opcode] for edits in own)
             <= sum(edits.net(other)[opcode] for edits in there)
-            for kind, other in (("added", "removed"), ("removed", "added"))
+            for kind, other in _BOTH_KINDS
             for opcode in set().union(*(edits.net(kind) for edits in own)) - _FOLLOWING
         )
-
-
-_FOLLOWING = frozenset(
-    {
-        *("convert", "broadcast", "reshape", "transpose", "constant", "bitcast", "copy", "iota"),
-        *("bitcast-convert", "reduce-precision", "pad", "slice", "concatenate"),
-    }
-)
-"""Operations that JAX adds and leaves out with the types and shapes of operands."""
+        sided = {*program.new, *program.gone}
+        are_sided = not sided.isdisjoint(others)
+        after: set[str] = set().union(*(flow.get(one, frozenset()) for one in others))
+        return all(
+            one in after and (is_moved or self.is_following(one) or (are_sided and one in sided))
+            for one in cause.sources
+        )
 
 
 def ranked_causes(changes: Changes) -> list[Cause]:
     """Return the causes that no other explains, in the order of `FINDERS`."""
     found = [cause for find in FINDERS for cause in find(changes)]
     owner: dict[int, int] = {}
+
+    def top(place: int) -> int:
+        while place in owner:
+            place = owner[place]
+        return place
+
     for place, cause in enumerate(found):
         for other, candidate in enumerate(found):
-            is_free = other != place and _top(other, owner) != place
+            is_free = other != place and top(other) != place
             if other > place and cause.explains(candidate, changes):
                 continue  # of two that explain each other the first in rank leads
             if is_free and candidate.explains(cause, changes):
@@ -268,13 +252,16 @@ def ranked_causes(changes: Changes) -> list[Cause]:
                 break
     parts: dict[int, list[Cause]] = defaultdict(list)
     for place in owner:
-        parts[_top(place, owner)].append(found[place])
+        parts[top(place)].append(found[place])
     return [
         replace(
             cause,
             affected=cause.affected.union(*(one.names | one.affected for one in parts[place])),
             reached=cause.reached.union(*({*one.sources, *one.reached} for one in parts[place])),
-            consequences=tuple(_consequence(one) for one in parts[place]),
+            consequences=tuple(
+                Consequence(what=one.what, source=next(iter(one.sources), None))
+                for one in parts[place]
+            ),
         )
         for place, cause in enumerate(found)
         if place not in owner
@@ -286,38 +273,20 @@ def with_line(cause: Cause, changes: Changes) -> Cause:
     if cause.sources:
         return cause
     line = changes.call_line if isinstance(cause, DonationChanged) else None
-    if isinstance(cause, ArgumentsChanged | Resized) and changes.shardings is not None:
-        rows = [row.head for row in changes.entries("parameter")]
-        heads = [*rows, *(head for _, head in changes.shardings.pairs)]
+    if isinstance(cause, ArgumentsChanged | Resized):
+        heads = [row.head for row in changes.entries("parameter")]
+        heads += [head for _, head in changes.argument_pairs]
         named = [one for one in heads if one is not None and label_of(one) in cause.names]
         named.sort(key=lambda one: bool(_STATE.search(one.name or "")))  # weights first
         line = next((place for one in named if (place := changes.first_use(one))), None)
     return cause if line is None else replace(cause, sources=(line,))
 
 
-def _top(place: int, owner: Mapping[int, int]) -> int:
-    while place in owner:
-        place = owner[place]
-    return place
-
-
-def _consequence(cause: Cause) -> Consequence:
-    return Consequence(what=cause.what, source=next(iter(cause.sources), None))
-
-
 # ---- compiler, flags, sizes, mesh ----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolsChanged(Cause):
     """Another version of JAX or XLA, or other flags."""
-
-    text: str
-
-    @property
-    def what(self) -> str:
-        """Its description."""
-        return self.text
 
     def explains(self, other: Cause, changes: Changes) -> bool:
         """Explain lines without new operations: versions of JAX make others of one program."""
@@ -325,12 +294,11 @@ class ToolsChanged(Cause):
 
 
 SAME_SOURCE = "none in the program: the texts from before optimizations are the same"
-_TOOLS = ("compiler", "flags", "target")
 
 
 def same_source_text(changes: Changes) -> str:
     """Return that the program is the same, and what of the compiler may differ."""
-    others = [name for name in _TOOLS if name not in changes.alike]
+    others = [name for name in ("compiler", "flags", "target") if name not in changes.alike]
     rest = f"; the same {' and '.join(changes.alike)}" if changes.alike else ""
     other = f"other {' or '.join(others)}" if others else "another machine"
     unknown = " (no text names its version)" if "compiler" in others else ""
@@ -339,37 +307,29 @@ def same_source_text(changes: Changes) -> str:
 
 def _tools(changes: Changes) -> Iterator[ToolsChanged]:
     if changes.toolchain:
-        yield ToolsChanged(text=f"another compiler: {changes.toolchain}")
+        yield ToolsChanged(what=f"another compiler: {changes.toolchain}")
     elif changes.forms:
-        yield ToolsChanged(text=f"another version of JAX or XLA: {'; '.join(changes.forms)}")
-    flags = changes.flags
-    if flags:
-        texts = [f"{name} {_flag(one)} -> {_flag(other)}" for name, (one, other) in flags.items()]
-        kinds = f"{plural(len(flags), 'flag')} of XLA changed: "
-        yield ToolsChanged(text=kinds + listed(texts, FEW))
-
-
-def _flag(value: str | None) -> str:
-    return "(default)" if value is None else value
+        yield ToolsChanged(what=f"another version of JAX or XLA: {'; '.join(changes.forms)}")
+    texts = [
+        f"{name} {' -> '.join('(default)' if one is None else one for one in pair)}"
+        for name, pair in changes.flags.items()
+    ]
+    if texts:
+        yield ToolsChanged(
+            what=f"{plural(len(texts), 'flag')} of XLA changed: {listed(texts, FEW)}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resized(Cause):
     """Sizes of dimensions of arguments changed: batch, sequence, vocabulary, layers, others."""
 
-    sizes: tuple[tuple[str, int, int], ...]
-
-    @property
-    def what(self) -> str:
-        """Its description."""
-        texts = [f"{name} {before} -> {after}" for name, before, after in self.sizes]
-        return f"{', '.join(texts)} ({plural(len(self.names), 'argument')})"
+    sizes: frozenset[tuple[int, int]]
 
     def explains(self, other: Cause, changes: Changes) -> bool:
         """Explain results and donations, trip counts of its sizes, and lines that adapt."""
-        pairs = {(before, after) for _, before, after in self.sizes}
         if isinstance(other, LoopsChanged):
-            return (other.loop.trips, other.loop.trips_after) in pairs
+            return (other.loop.trips, other.loop.trips_after) in self.sizes
         if isinstance(other, LineChanged):
             return not changes.is_novel(other)
         return isinstance(other, ResultsChanged | DonationChanged)
@@ -377,6 +337,7 @@ class Resized(Cause):
 
 _SHAPE = re.compile(r"\w+\[([\d,]*)\]")
 _VOCABULARY = re.compile(r"(?i)emb|vocab|wte|lm_head|unemb|logits|token|\bout")
+_SIZES = ("batch", "sequence", "vocabulary", "layers")
 
 
 def _resized(changes: Changes) -> Iterator[Resized]:
@@ -397,11 +358,12 @@ def _resized(changes: Changes) -> Iterator[Resized]:
     for (before, after), rows in pairs.items():
         is_loop = loop is not None and loop.kind == TRIPS and loop.trips == before
         name = "layers" if is_loop and {place for _, place in rows} == {0} else _size_name(rows)
-        sizes.append((name, before, after))
+        rank = _SIZES.index(name) if name in _SIZES else len(_SIZES)
+        sizes.append((rank, name, before, after))
     if sizes:
-        order = ("batch", "sequence", "vocabulary", "layers")
-        sizes.sort(key=lambda one: (order.index(one[0]) if one[0] in order else len(order), one))
-        yield Resized(sizes=tuple(sizes), names=frozenset(names))
+        texts = [f"{name} {before} -> {after}" for _, name, before, after in sorted(sizes)]
+        what = f"{', '.join(texts)} ({plural(len(names), 'argument')})"
+        yield Resized(what=what, sizes=frozenset(pairs), names=frozenset(names))
 
 
 def _dimensions(shape: str | None) -> tuple[int, ...]:
@@ -423,17 +385,8 @@ def _size_name(rows: Sequence[tuple[EntryRow, int]]) -> str:
     return f"dimension of {listed([name for name, _ in leaves.most_common()], 2)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MeshChanged(Cause):
     """Another mesh of devices."""
-
-    base: str
-    head: str
-
-    @property
-    def what(self) -> str:
-        """Its description."""
-        return f"mesh {self.base} -> {self.head}"
 
     def explains(self, other: Cause, changes: Changes) -> bool:
         """Explain other divisions of arguments, results and annotations, and what follows."""
@@ -446,10 +399,8 @@ class MeshChanged(Cause):
 
 def _mesh(changes: Changes) -> Iterator[MeshChanged]:
     base, head = changes.meshes
-    if base is not None and head is not None:
-        sizes = [re.findall(r"\d+", text) for text in (base, head)]
-        if sizes[0] != sizes[1]:
-            yield MeshChanged(base=base, head=head)
+    if base and head and re.findall(r"\d+", base) != re.findall(r"\d+", head):
+        yield MeshChanged(what=f"mesh {base} -> {head}")
 
 
 # ---- arguments, results, donations ---------------------------------------------------------------
@@ -459,46 +410,27 @@ RETYPED, REPLACED = "retyped", "replaced"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentsChanged(Cause):
-    """Arguments were added, removed, renamed, resharded, or have other shapes or types.
-
-    Attributes:
-        change: The gravest change.
-        texts: All of them in words, with both values.
-        rows: Arguments with equal changes, base and head; None where one has none.
-    """
+    """Arguments were added, removed, renamed, resharded, or have other shapes or types."""
 
     change: str
-    texts: tuple[str, ...]
-    label: str = "argument"
-
-    @property
-    def what(self) -> str:
-        """Its description."""
-        names = sorted(self.names, key=lambda name: (len(name), name))
-        return f"{plural(len(names), self.label)} {' and '.join(self.texts)}: {listed(names, 2)}"
+    is_renamed: bool = False
 
     def explains(self, other: Cause, changes: Changes) -> bool:
         """Explain donations of these arguments, results, and lines that are computed from them."""
+        has_others = self.change in (ADDED, REMOVED, REPLACED)
         if isinstance(other, DonationChanged):
             return bool(self.names & other.names)
         if isinstance(other, LineChanged):
-            is_renamed = any(text.startswith(RENAMED) for text in self.texts)
-            if is_renamed and changes.is_reordered(other):
-                return True
-            return changes.adapts(other, has_others=self.change in (ADDED, REMOVED, REPLACED))
+            is_reordered = self.is_renamed and changes.is_reordered(other)
+            return is_reordered or changes.adapts(other, has_others=has_others)
         if isinstance(other, ArgumentsChanged):  # another optimizer gives its arrays other names
-            return self.change in (ADDED, REMOVED, REPLACED) and other.change == RENAMED
+            return has_others and other.change == RENAMED
         return isinstance(other, ResultsChanged | ArgumentsReordered)
 
 
 def _arguments(changes: Changes) -> Iterator[ArgumentsChanged]:
     alone: dict[str, list[EntryRow]] = defaultdict(list)
     groups: dict[tuple[str, ...], list[tuple[str, tuple[str, ...]]]] = defaultdict(list)
-    before = (
-        {}
-        if changes.shardings is None
-        else {label_of(h): label_of(b) for b, h in changes.shardings.pairs}
-    )
     for row in changes.entries("parameter"):
         if row.base is None or row.head is None:
             alone[row.change].append(row)
@@ -506,30 +438,34 @@ def _arguments(changes: Changes) -> Iterator[ArgumentsChanged]:
             kinds, texts = zip(*found, strict=True)
             groups[kinds].append((label_of(row.head), texts))
     known = {name for pairs in groups.values() for name, _ in pairs}
-    for (old, new), names in _renames(changes).items():
-        text = f"renamed, [{old}] -> [{new}]"
-        if own := [(name, (text,)) for name in names if name not in known]:
+    for (old, new), renamed in _renames(changes).items():
+        texts = (f"renamed, [{old}] -> [{new}]",)
+        if own := [(name, texts) for name in renamed if name not in known]:
             groups[RENAMED,] += own
     if alone:
         sizes = [
             f"{plural(len(rows), 'argument')} of {format_bytes(_bytes(rows))} {kind}"
             for kind, rows in sorted(alone.items())
         ]
-        yield _AddedArguments(
+        names = _labels(row for rows in alone.values() for row in rows)
+        yield ArgumentsChanged(
+            what=f"{', '.join(sizes)}: {_names_text(names, FEW)}",
             change=REPLACED if len(alone) > 1 else next(iter(alone)),
-            texts=tuple(sizes),
-            names=_labels(row for rows in alone.values() for row in rows),
+            names=names,
         )
+    before = {label_of(head): label_of(base) for base, head in changes.argument_pairs}
     order = (RESHARDED, RESHAPED, RETYPED, RENAMED)
     for kinds, pairs in sorted(groups.items(), key=lambda item: -len(item[1])):
-        change = min(kinds, key=order.index)
-        labels = frozenset(name for name, _ in pairs)
+        change = min(kinds, key=order.index)  # the gravest
+        names = frozenset(name for name, _ in pairs)
+        texts = Counter(texts for _, texts in pairs).most_common(1)[0][0]
+        number = plural(len(names), _label(names) if change == RETYPED else "argument")
         yield ArgumentsChanged(
+            what=f"{number} {' and '.join(texts)}: {_names_text(names, 2)}",
             change=change,
-            texts=Counter(texts for _, texts in pairs).most_common(1)[0][0],
-            names=labels,
-            affected=frozenset(before.get(name, name) for name in labels),
-            label=_label(labels) if change == RETYPED else "argument",
+            is_renamed=RENAMED in kinds,
+            names=names,
+            affected=frozenset(before.get(name, name) for name in names),
         )
 
 
@@ -537,12 +473,8 @@ def _labels(rows: Iterable[EntryRow]) -> frozenset[str]:
     return frozenset(label_of(one) for row in rows if (one := row.head or row.base))
 
 
-class _AddedArguments(ArgumentsChanged):
-    @property
-    def what(self) -> str:
-        """Its description."""
-        names = sorted(self.names, key=lambda name: (len(name), name))
-        return f"{', '.join(self.texts)}: {listed(names, FEW)}"
+def _names_text(names: Iterable[str], most: int) -> str:
+    return listed(sorted(names, key=lambda name: (len(name), name)), most)
 
 
 def _bytes(rows: Iterable[EntryRow]) -> int:
@@ -572,86 +504,61 @@ def _entry_texts(row: EntryRow) -> Iterator[tuple[str, str]]:
     types = [(shape or "").partition("[")[0] for shape in shapes]
     dims = [_dimensions(shape) for shape in shapes]
     if types[0] != types[1] and all(types):
-        yield RETYPED, f"{types[1]} now, {_was(types[0])}"
+        yield RETYPED, f"{types[1]} now, was {types[0]}"
     if len(dims[0]) != len(dims[1]):
         yield RESHAPED, f"reshaped, {shapes[0]} -> {shapes[1]}"
+    parts = (base.device_shape, head.device_shape)
     if row.change == RESHARDED:
-        parts = (base.device_shape, head.device_shape)
         pairs = ((base.spec, head.spec), parts, (base.sharding, head.sharding))
         pair = next(((b, h) for b, h in pairs if b and h and b != h), None)
         if pair is not None:
             on_each = " on each device" * (pair == parts)
-            is_replicated = base.device_shape != head.device_shape == head.global_shape
+            is_replicated = parts[0] != parts[1] == head.global_shape
             word = "replicated" if is_replicated else "resharded"
             yield RESHARDED, f"{word}, {pair[0]} -> {pair[1]}{on_each}"
     elif dims[0] == dims[1] and types[0] == types[1] and row.change == RESHAPED:
-        yield RESHAPED, f"reshaped, {base.device_shape} -> {head.device_shape}"
-
-
-def _was(text: str) -> str:
-    return f"was {text}"
+        yield RESHAPED, f"reshaped, {parts[0]} -> {parts[1]}"
 
 
 def _renames(changes: Changes) -> Mapping[tuple[str, str], list[str]]:
     """Return the arguments of which one part of the path has another name, by both names."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for base, head in () if changes.shardings is None else changes.shardings.pairs:
-        names = renamed_component(base.name, head.name) if base.kind == "parameter" else None
-        if names is not None:
+    for base, head in changes.argument_pairs:
+        if names := renamed_component(base.name, head.name):
             found[names].append(label_of(head))
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentsReordered(Cause):
     """Arguments have the same names in another order."""
 
-    @property
-    def what(self) -> str:
-        """Its description."""
-        names = sorted(self.names)
-        return f"{plural(len(names), 'argument')} in another order: {listed(names, 1)}"
-
 
 def _order(changes: Changes) -> Iterator[ArgumentsReordered]:
-    names = [
+    names = {
         label_of(head)
-        for base, head in (() if changes.shardings is None else changes.shardings.pairs)
-        if base.kind == "parameter" and base.name and base.name == head.name
-        if base.number != head.number
-    ]
+        for base, head in changes.argument_pairs
+        if base.name and base.name == head.name and base.number != head.number
+    }
     if names and not _renames(changes):  # paths are sorted by name
-        yield ArgumentsReordered(names=frozenset(names))
+        what = f"{plural(len(names), 'argument')} in another order: {listed(sorted(names), 1)}"
+        yield ArgumentsReordered(what=what, names=frozenset(names))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DonationChanged(Cause):
     """Results no longer reuse the memory of arguments, or newly do.
 
     Temporaries change too, so that the total need not change by their size.
     """
 
-    change: str
-    size_bytes: int
-    first: tuple[str, ...]
-
-    @property
-    def what(self) -> str:
-        """Its description."""
-        arguments = f"{plural(len(self.names), 'argument')} of {format_bytes(self.size_bytes)}"
-        return f"donation {self.change} for {arguments}: {listed(self.first, FEW)}"
-
 
 def _donations(changes: Changes) -> Iterator[DonationChanged]:
     donations = changes.donations
     for change in ("lost", "gained") if donations is not None else ():
         assert donations is not None
-        names = donations.names_of(change)
-        if names:
-            size = donations.bytes_of(change)
-            yield DonationChanged(
-                change=change, names=frozenset(names), first=tuple(names), size_bytes=size
-            )
+        if names := donations.names_of(change):
+            size = format_bytes(donations.bytes_of(change))
+            arguments = f"{plural(len(names), 'argument')} of {size}: {listed(names, FEW)}"
+            yield DonationChanged(what=f"donation {change} for {arguments}", names=frozenset(names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -659,17 +566,6 @@ class ResultsChanged(Cause):
     """Results were added, removed, resharded, or have other shapes or types."""
 
     change: str
-    text: str
-    size_bytes: int
-
-    @property
-    def what(self) -> str:
-        """Its description."""
-        names = sorted(self.names, key=lambda name: (len(name), name))
-        text = (
-            f" {self.text}" if self.text else f" of {format_bytes(self.size_bytes)} {self.change}"
-        )
-        return f"{plural(len(names), 'result')}{text}: {listed(names, 2)}"
 
     def explains(self, other: Cause, changes: Changes) -> bool:
         """Explain donations that other results cannot take, and reshapes for added ones."""
@@ -698,12 +594,12 @@ def _results(changes: Changes) -> Iterator[ResultsChanged]:
             for kind, text in _entry_texts(row):
                 groups[kind].append((row, text))
     for change, found in sorted(groups.items(), key=lambda item: -len(item[1])):
-        yield ResultsChanged(
-            change=change,
-            text=Counter(text for _, text in found).most_common(1)[0][0],
-            names=_labels(row for row, _ in found),
-            size_bytes=_bytes(row for row, _ in found),
-        )
+        rows = [row for row, _ in found]
+        text = Counter(text for _, text in found).most_common(1)[0][0]
+        text = text or f"of {format_bytes(_bytes(rows))} {change}"
+        names = _labels(rows)
+        what = f"{plural(len(names), 'result')} {text}: {_names_text(names, 2)}"
+        yield ResultsChanged(what=what, change=change, names=names)
 
 
 # ---- loops and recomputation ---------------------------------------------------------------------
@@ -715,36 +611,17 @@ class RecomputationChanged(Cause):
 
     before: int
     after: int
-    stacks: int
-    stack_bytes: int
-
-    @property
-    def what(self) -> str:
-        """Its description."""
-        fewer = self.after < self.before
-        way = "not computed again" if fewer else "computed again"
-        if not self.after or not self.before:
-            number = plural(max(self.before, self.after), "instruction")
-            text = f"rematerialisation {'gone' if fewer else 'new'}: {number} {way}"
-        else:
-            number = plural(abs(self.before - self.after), "instruction")
-            text = f"rematerialisation policy changed: {number} {'no longer' if fewer else 'newly'}"
-            text = f"{text} computed again of {max(self.before, self.after)}"
-        if self.stacks:
-            values = plural(self.stacks, "stack")
-            size = format_bytes(abs(self.stack_bytes))
-            saved = "saved for the backward pass" if self.stack_bytes > 0 else "no longer saved"
-            text += f"; {values} {saved}, {size}"
-        return text
 
     def explains(self, other: Cause, changes: Changes) -> bool:
         """Explain lines without new operations."""
-        is_line = isinstance(other, LineChanged)
-        return is_line and not changes.is_novel(other)
+        return isinstance(other, LineChanged) and not changes.is_novel(other)
 
 
 _MOST_OTHERS = 0.5
 """Largest share of lines with other operations of their own, beside those computed again."""
+
+_BARRIER = "opt-barrier"
+_SAVING = _FOLLOWING | {_BARRIER, "dynamic-slice", "dynamic-update-slice", "add"}
 
 
 def _recomputation(changes: Changes) -> Iterator[RecomputationChanged]:
@@ -754,25 +631,32 @@ def _recomputation(changes: Changes) -> Iterator[RecomputationChanged]:
         return
     pure, others = [], 0
     for source, edits in program.lines.items():
-        if source is None or not edits.again or not any(edits.again.values()):
-            continue
-        nets = edits.nets - _SAVING
-        pure += [] if nets or source in program.new or source in program.gone else [source]
-        others += bool(nets)
+        if source is not None and any(edits.again.values()):
+            nets = edits.nets - _SAVING
+            pure += [] if nets or source in program.new or source in program.gone else [source]
+            others += bool(nets)
     is_all = not before or not after
     if not is_all and (not pure or others > _MOST_OTHERS * len(pure)):
         return
     if is_all and not pure and (program.new or program.gone):
         return
-    rows = [row for row in changes.rows if row.recomputed and row.source is not None]
-    barriers = {line for line, edits in program.lines.items() if _BARRIER in edits.nets}
-    rows.sort(key=lambda r: (r.source not in barriers, -abs(r.recomputed or 0), r.source or ""))
+    most, is_fewer = max(before, after), after < before
+    number = plural(most if is_all else abs(before - after), "instruction")
+    if is_all:
+        way = f"{number} {'not ' * is_fewer}computed again"
+        what = f"rematerialisation {'gone' if is_fewer else 'new'}: {way}"
+    else:
+        way = f"{number} {'no longer' if is_fewer else 'newly'} computed again of {most}"
+        what = f"rematerialisation policy changed: {way}"
+    rows = [row for row in changes.rows if row.recomputed]
+    rows.sort(
+        key=lambda r: (
+            _BARRIER not in changes.edits(r.source).nets,
+            *(-abs(r.recomputed or 0), r.source or ""),
+        )
+    )
     sources = tuple(row.source for row in rows if row.source is not None)
-    yield RecomputationChanged(sources=sources, before=before, after=after, stacks=0, stack_bytes=0)
-
-
-_BARRIER = "opt-barrier"
-_SAVING = _FOLLOWING | {"opt-barrier", "dynamic-slice", "dynamic-update-slice", "add"}
+    yield RecomputationChanged(what=what, sources=sources, before=before, after=after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -780,23 +664,6 @@ class LoopsChanged(Cause):
     """Operations are in another loop than before, or their loop runs another number of times."""
 
     loop: LoopChange
-
-    @property
-    def what(self) -> str:
-        """Its description."""
-        kind, trips, after = self.loop.kind, self.loop.trips, self.loop.trips_after
-        if kind == TRIPS:
-            return f"loop of {after} iterations, was {trips}"
-        if kind == UNROLLED:
-            rest = f"; {after} iterations are left" if after != trips else ""
-            return f"loop unrolled: its body appears {trips} times{rest}"
-        if kind == SCANNED:
-            return f"operations that appeared {trips} times are the body of a loop now"
-        if self.loop.is_step:
-            way = "runs in a loop of" if kind == INTO else "no longer runs in a loop of"
-            return f"the step {way} {trips} microbatches (gradient accumulation)"
-        way = "moved into a loop of" if kind == INTO else "moved out of a loop of"
-        return f"{plural(len(self.loop.lines), 'line')} {way} {trips} iterations"
 
     def explains(self, other: Cause, changes: Changes) -> bool:
         """Explain lines without new operations, and annotations in the loop."""
@@ -807,24 +674,28 @@ class LoopsChanged(Cause):
 
 def _loops(changes: Changes) -> Iterator[LoopsChanged]:
     program = changes.program
-    if program is not None and program.loop is not None:
-        yield LoopsChanged(sources=program.loop_lines, loop=program.loop)
+    loop = None if program is None else program.loop
+    if program is None or loop is None:
+        return
+    trips, after, is_into = loop.trips, loop.trips_after, loop.kind == INTO
+    if loop.kind == TRIPS:
+        what = f"loop of {after} iterations, was {trips}"
+    elif loop.kind == UNROLLED:
+        rest = f"; {after} iterations are left" if after != trips else ""
+        what = f"loop unrolled: its body appears {trips} times{rest}"
+    elif loop.kind == SCANNED:
+        what = f"operations that appeared {trips} times are the body of a loop now"
+    elif loop.is_step:
+        way = "runs in a loop of" if is_into else "no longer runs in a loop of"
+        what = f"the step {way} {trips} microbatches (gradient accumulation)"
+    else:
+        way = f"moved {'into' if is_into else 'out of'} a loop of"
+        what = f"{plural(len(loop.lines), 'line')} {way} {trips} iterations"
+    yield LoopsChanged(what=what, sources=program.loop_lines, loop=loop)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MovedOutOfJit(Cause):
     """Operations that the other side has in another module."""
-
-    module: str
-    is_out: bool
-    opcodes: Counter[str]
-
-    @property
-    def what(self) -> str:
-        """Its description."""
-        way, has = ("out of", "has") if self.is_out else ("into", "had")
-        opcodes = opcodes_text(self.opcodes)
-        return f"moved {way} this jit: module {self.module} {has} the operations: {opcodes}"
 
     def explains(self, other: Cause, changes: Changes) -> bool:
         """Explain all lines, and the arguments and results that went with them."""
@@ -846,35 +717,24 @@ def moved_operations(
         opcodes: Opcodes of its operations.
         is_out: Whether it is new.
     """
-    kind = "removed" if is_out else "added"
-    lost = sum((edits.net(kind) for edits in program.lines.values()), Counter[str]())
-    moved = lost & opcodes
-    is_enough = moved.total() >= max(2, _LEAST_MOVED * opcodes.total())
-    return MovedOutOfJit(module=module, is_out=is_out, opcodes=moved) if is_enough else None
-
-
-def _moved(changes: Changes) -> Iterator[MovedOutOfJit]:
-    yield from changes.moved
+    kind, way, has = ("removed", "out of", "has") if is_out else ("added", "into", "had")
+    moved = sum((edits.net(kind) for edits in program.lines.values()), Counter[str]()) & opcodes
+    if moved.total() < max(2, _LEAST_MOVED * opcodes.total()):
+        return None
+    text = f"moved {way} this jit: module {module} {has} the operations: {opcodes_text(moved)}"
+    return MovedOutOfJit(what=text)
 
 
 # ---- lines ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LineChanged(Cause):
     """Lines whose instructions changed by themselves."""
-
-    text: str
-
-    @property
-    def what(self) -> str:
-        """Its description."""
-        return self.text
 
     @property
     def is_constraint_alone(self) -> bool:
         """Whether only sharding constraints changed."""
-        return self.text.startswith(CONSTRAINT)
+        return self.what.startswith(CONSTRAINT)
 
     def explains(self, other: Cause, changes: Changes) -> bool:
         """Explain lines that adapt to its values, and results."""
@@ -883,7 +743,7 @@ class LineChanged(Cause):
             return is_own or not all(map(changes.is_following, self.sources))
         if not isinstance(other, LineChanged):
             return False
-        is_same = other.text == self.text and self.is_constraint_alone
+        is_same = other.what == self.what and self.is_constraint_alone
         return is_same or changes.follows(other, *self.sources)
 
 
@@ -891,13 +751,14 @@ class Retyped(LineChanged):
     """Activations, logits or other values have another element type, from some lines on."""
 
 
+Typed: TypeAlias = "dict[tuple[str, str], list[str]]"
+"""Lines by the element types of base and head."""
+
+
 def _retyped(changes: Changes) -> Iterator[Retyped]:
     """Yield changes of the element type, of all lines with the same one together."""
-    program = changes.program
-    if program is None:
-        return
-    flow = program.flow
-    sources = _typed_roots(changes, flow) if flow.is_known else _typed_lines(changes)
+    flow = changes.flow
+    sources = _typed_roots(changes) if flow.is_known else _typed_lines(changes)
     for (base, head), lines in sources.items():
         reached = frozenset[str]().union(*(flow.reached.get(line, ()) for line in lines))
         nets = [
@@ -909,27 +770,59 @@ def _retyped(changes: Changes) -> Iterator[Retyped]:
         if any(changes.edits(line).products for line in (*lines, *reached)):
             what = "activations"
         text = f"{what} are {head}, were {base}{': ' * bool(converts)}{', '.join(converts)}"
-        yield Retyped(sources=tuple(lines), text=text, reached=reached - {*lines})
+        yield Retyped(sources=tuple(lines), what=text, reached=reached - {*lines})
+
+
+def _typed_roots(changes: Changes) -> Typed:
+    found: Typed = defaultdict(list)
+    flow = changes.flow
+    for source in flow.roots:
+        types: Counter[tuple[str, str]] = Counter()
+        for line in (source, *flow.reached[source]):
+            types += changes.edits(line).types
+        is_other = source == ARGUMENTS or _constraint_text(changes.edits(source), ())
+        if types and changes.is_following(source) and not is_other:
+            found[types.most_common(1)[0][0]].append(source)
+    return found
+
+
+def _typed_lines(changes: Changes) -> Typed:
+    """Return the lines most of whose instructions have another type, without dataflow."""
+    found: Typed = defaultdict(list)
+    for source in [] if changes.entries("parameter") else _sources_by_bytes(changes):
+        edits = changes.edits(source)
+        if 2 * edits.changes_of(TYPE) > edits.count - abs(edits.recomputed):
+            found[edits.types.most_common(1)[0][0]].append(source)
+    return found
+
+
+def _sources_by_bytes(changes: Changes) -> list[str]:
+    """Return the changed lines, most bytes at the peak first."""
+    rows = sorted(changes.rows, key=lambda r: (-abs(r.delta_peak_bytes or 0), -r.count))
+    return [row.source for row in rows if row.source is not None]
 
 
 class Reshaped(LineChanged):
     """Values have dimensions of other sizes, which no argument has: heads, groups, chunks."""
 
 
-_SIZES = re.compile(r"\[([\d,]+)\]$")
-
-
 def _reshaped(changes: Changes) -> Iterator[Reshaped]:
     """Yield changes of sizes alone, of all lines that share one together."""
-    flow = NO_FLOW if changes.program is None else changes.program.flow
+    flow = changes.flow
     found: dict[str, set[tuple[int, int]]] = {}
     for source in flow.roots:
         edits = changes.edits(source)
-        pairs = {
-            pair
-            for what, *texts in edits.changes
+        shapes = [
+            (_sizes_of(base), _sizes_of(head))
+            for what, base, head in edits.changes
             if what == SHAPE
-            for pair in _size_pairs(*map(_SIZES.match, texts))
+        ]
+        pairs = {
+            (before, after)
+            for one, other in shapes
+            if len(one) == len(other)
+            for before, after in zip(one, other, strict=True)
+            if before != after
         }
         if pairs and edits.nets <= _FOLLOWING and not edits.changes_of(TYPE, OPCODE):
             found[source] = pairs
@@ -943,67 +836,28 @@ def _reshaped(changes: Changes) -> Iterator[Reshaped]:
         text = ", ".join(f"{before} -> {after}" for before, after in sorted(sizes))
         reached = frozenset[str]().union(*(flow.reached[one] for one in sources))
         kind = "dimensions" if len(sizes) > 1 else "dimension"
-        yield Reshaped(sources=tuple(sources), text=f"{kind} {text}", reached=reached)
+        yield Reshaped(sources=tuple(sources), what=f"{kind} {text}", reached=reached)
 
 
-def _size_pairs(*shapes: re.Match[str] | None) -> set[tuple[int, int]]:
-    """Return the sizes that differ between two shapes of as many dimensions."""
-    sizes = [[] if one is None else [*map(int, one[1].split(","))] for one in shapes]
-    if len(sizes[0]) != len(sizes[1]):
-        return set()
-    return {(a, b) for a, b in zip(*sizes, strict=True) if a != b}
-
-
-Typed: TypeAlias = "dict[tuple[str, str], list[str]]"
-"""Lines by the element types of base and head."""
-
-
-def _typed_roots(changes: Changes, flow: EditFlow) -> Typed:
-    found: Typed = defaultdict(list)
-    for source in flow.roots:
-        types: Counter[tuple[str, str]] = Counter()
-        for line in (source, *flow.reached[source]):
-            for (what, base, head), count in changes.edits(line).changes.items():
-                types[base, head] += count * (what == TYPE)
-        is_other = source == ARGUMENTS or _constraint_text(changes.edits(source), ())
-        if types.total() and changes.is_following(source) and not is_other:
-            found[types.most_common(1)[0][0]].append(source)
-    return found
-
-
-def _typed_lines(changes: Changes) -> Typed:
-    """Return the lines most of whose instructions have another type, without dataflow."""
-    found: Typed = defaultdict(list)
-    rows = () if changes.entries("parameter") else changes.rows
-    for row in sorted(rows, key=lambda r: (-abs(r.delta_peak_bytes or 0), -r.count)):
-        pair = _main_type(changes.edits(row.source)) if row.source else None
-        if row.source is not None and pair is not None:
-            found[pair].append(row.source)
-    return found
-
-
-def _main_type(edits: LineEdits) -> tuple[str, str] | None:
-    """Return the change of the element type of most instructions of a line; None for others."""
-    if 2 * edits.changes_of(TYPE) <= edits.count - abs(edits.recomputed):
-        return None
-    pairs = Counter({(b, h): n for (what, b, h), n in edits.changes.items() if what == TYPE})
-    return pairs.most_common(1)[0][0]
+def _sizes_of(text: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", text))) if re.match(r"\[[\d,]+\]$", text) else ()
 
 
 def _lines(changes: Changes) -> Iterator[LineChanged]:
     """Yield the lines with edits that follow from no other, in the order in which they run."""
-    program = changes.program
+    program, flow = changes.program, changes.flow
     if program is None:
         return
     annotations = () if changes.shardings is None else changes.shardings.annotations
-    flow = program.flow
     if flow.is_known:
-        sources: Sequence[str] = [line for line in flow.roots if line != ARGUMENTS]
+        sources = [line for line in flow.roots if line != ARGUMENTS]
     else:
-        order = sorted(changes.rows, key=lambda r: (-abs(r.delta_peak_bytes or 0), -r.count))
-        sources = [row.source for row in order if row.source is not None]
-        others = bool(changes.entries("parameter"))
-        sources = [one for one in sources if _is_own(one, changes, others)]
+        rows, others = {row.source: row for row in changes.rows}, bool(changes.entries("parameter"))
+        sources = [
+            one
+            for one in _sources_by_bytes(changes)
+            if one in program.lines and _is_own(program.lines[one], rows[one], others)
+        ]
     typed = {s for find in (_retyped, _reshaped) for one in find(changes) for s in one.sources}
     for source in sources:
         edits = program.lines.get(source)
@@ -1014,18 +868,7 @@ def _lines(changes: Changes) -> Iterator[LineChanged]:
         text = text or one_sided_text(program, source) or constraint or edits_text(edits)
         if text not in ("", REWRITTEN):
             reached = flow.reached.get(source, frozenset())
-            yield LineChanged(sources=(source,), text=text, reached=reached)
-
-
-def _is_own(source: str, changes: Changes, has_others: bool) -> bool:
-    """Return whether a line of a text from after optimizations changed by itself."""
-    edits, row = changes.lines.get(source), changes.row_of.get(source)
-    if edits is None or row is None or _is_placement(edits):
-        return False
-    names = {what for what, _, _ in edits.changes}.union(*edits.opcodes.values())
-    if 2 * edits.changes_of(TYPE, OPCODE) > edits.count - abs(edits.recomputed):
-        return not has_others
-    return CONSTRAINT in names or not (row.is_small or (has_others and edits.follows))
+            yield LineChanged(sources=(source,), what=text, reached=reached)
 
 
 _TRANSFERS = frozenset({"copy-start", "copy-done", "slice-start", "slice-done"})
@@ -1033,39 +876,39 @@ _AROUND_TRANSFERS = frozenset({"bitcast", "copy", "custom-call", "fusion"})
 """Opcodes that come and go with the transfers of a value in parts."""
 
 
-def _is_placement(edits: LineEdits) -> bool:
-    """Return whether only the compiler's transfers between memories came or went."""
-    if edits.changes_of(TYPE, OPCODE, "shape"):
+def _is_own(edits: LineEdits, row: LineRow, has_others: bool) -> bool:
+    """Return whether a line of a text from after optimizations changed by itself."""
+    started = edits.nets & _TRANSFERS
+    is_transfer = started and edits.nets - started <= _AROUND_TRANSFERS  # of the compiler
+    if is_transfer and not edits.changes_of(TYPE, OPCODE, SHAPE):
         return False
-    opcodes = {*edits.net("added"), *edits.net("removed")}
-    started = opcodes & _TRANSFERS
-    return bool(started) and opcodes - started <= _AROUND_TRANSFERS
+    names = {what for what, _, _ in edits.changes}.union(*edits.opcodes.values())
+    if 2 * edits.changes_of(TYPE, OPCODE) > edits.count - abs(edits.recomputed):
+        return not has_others
+    return CONSTRAINT in names or not (row.is_small or (has_others and edits.follows))
 
 
 def _constraint_text(edits: LineEdits, annotations: Sequence[ShardingRow]) -> str:
     """Return the change of sharding constraints with their specs; empty for other changes."""
-    nets = {kind: edits.net(kind)[CONSTRAINT] for kind in ("added", "removed")}
-    changed = edits.changes_of(CONSTRAINT)
-    if not changed and not any(nets.values()):
-        return ""
-    if changed:
+    if edits.changes_of(CONSTRAINT):
         rows = [row for row in annotations if row.change not in (ADDED, REMOVED)]
         specs = {(row.base_spec, row.head_spec) for row in rows}
         pair = next(iter(specs)) if len(specs) == 1 else None
         return f"{CONSTRAINT} {pair[0]} -> {pair[1]}" if pair else f"{CONSTRAINT} changed"
-    kind = "added" if nets["added"] else "removed"
-    rows = [row for row in annotations if row.change == (ADDED if nets["added"] else REMOVED)]
-    found = {row.head_spec or row.base_spec for row in rows}
-    spec = f" {next(iter(found))}" if len(found) == 1 else ""
-    others = opcodes_text(edits.net(kind) - Counter({CONSTRAINT: nets[kind]}))
-    return f"{CONSTRAINT}{spec} {'added' if nets['added'] else 'dropped'}" + (
-        f"; {others} {kind}" if others else ""
-    )
+    for kind, word, change in (("added", "added", ADDED), ("removed", "dropped", REMOVED)):
+        others = edits.net(kind)
+        if others.pop(CONSTRAINT, 0):
+            rows = [row for row in annotations if row.change == change]
+            found = {row.head_spec or row.base_spec for row in rows}
+            spec = f" {next(iter(found))}" if len(found) == 1 else ""
+            rest = f"; {opcodes_text(others)} {kind}" if others else ""
+            return f"{CONSTRAINT}{spec} {word}{rest}"
+    return ""
 
 
-FINDERS: tuple[Callable[[Changes], Iterator[Cause]], ...] = (
+FINDERS: tuple[Callable[[Changes], Iterable[Cause]], ...] = (
     _tools,
-    _moved,
+    lambda changes: changes.moved,
     _mesh,
     _resized,
     _arguments,

@@ -6,13 +6,14 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS
 from hlo_lens.questions.collectives.collective import COUNT, WIRE, run_sum
 from hlo_lens.questions.diff.pairs import Delta, pair_items, pair_record
 from hlo_lens.render.result import Records, Unit, sum_of
 from hlo_lens.text.names import last_scopes
+from hlo_lens.text.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -24,52 +25,26 @@ if TYPE_CHECKING:
 _Sides: TypeAlias = "tuple[Collective | None, Collective | None]"
 
 EXPOSED, HIDDEN = "exposed, was hidden", "hidden, was exposed"
-INTO, OUT_OF = "into a loop", "out of a loop"
 
 
-class Detail(NamedTuple):
-    """One difference between two matched collectives.
-
-    Attributes:
-        what: Name of the value that differs, or a text without values.
-        base: Value in the base; None with a text.
-        head: Value in the head; None with a text.
-        is_bytes: Whether the values are bytes.
-    """
-
-    what: str
-    base: str | int | None = None
-    head: str | int | None = None
-    is_bytes: bool = False
-
-    def __str__(self) -> str:
-        if self.base is None is self.head:
-            return self.what
-        one, other = ("?" if value is None else value for value in (self.base, self.head))
-        return f"{self.what} {one} -> {other}"
-
-
-def details_of(base: Collective, head: Collective) -> Iterator[Detail]:
+def details_of(base: Collective, head: Collective) -> Iterator[str]:
     """Yield the differences between two matched collectives."""
     if len(base.loops) != len(head.loops):  # with the innermost loop's scope and trip count
         is_into = len(head.loops) > len(base.loops)
-        loop = (head if is_into else base).loops[-1]
-        yield Detail(f"{INTO if is_into else OUT_OF}: {loop.rpartition('/')[2]}")
+        loop = (head if is_into else base).loops[-1].rpartition("/")[2]
+        yield f"{'into a loop' if is_into else 'out of a loop'}: {loop}"
     if base.dynamic_count != head.dynamic_count or base.is_at_most != head.is_at_most:
-        yield Detail("times", base.times, head.times)
+        yield f"times {base.times} -> {head.times}"
     payloads = (base.payload_bytes, head.payload_bytes)
     yield from _differing("payload", *payloads, is_bytes=True)
     yield from _differing("type", base.element_type, head.element_type)
     are_named = base.are_axes_named and head.are_axes_named
     if base.devices != head.devices and not (are_named and base.axis == head.axis):
-        is_other_axis = base.axis != head.axis
-        axes = Detail("axis", base.axis, head.axis)
-        yield axes if is_other_axis else Detail("other devices in the groups")
+        is_other = base.axis != head.axis
+        yield f"axis {base.axis} -> {head.axis}" if is_other else "other devices in the groups"
     yield from _differing("group size", base.group_size, head.group_size)
-    if base.is_exposed is False and head.is_exposed:
-        yield Detail(EXPOSED)
-    elif base.is_exposed and head.is_exposed is False:
-        yield Detail(HIDDEN)
+    if None not in (base.is_exposed, head.is_exposed) and base.is_exposed != head.is_exposed:
+        yield EXPOSED if head.is_exposed else HIDDEN
     yield from _differing("groups", base.num_groups, head.num_groups)
     if payloads[0] == payloads[1]:  # else the bytes on the wire follow from it
         sent = (base.wire_bytes_per_device, head.wire_bytes_per_device)
@@ -78,9 +53,13 @@ def details_of(base: Collective, head: Collective) -> Iterator[Detail]:
 
 def _differing(
     what: str, base: str | int | None, head: str | int | None, *, is_bytes: bool = False
-) -> Iterator[Detail]:
+) -> Iterator[str]:
     if base != head:
-        yield Detail(what, base, head, is_bytes)
+        texts = [
+            "?" if one is None else format_bytes(int(one)) if is_bytes else str(one)
+            for one in (base, head)
+        ]
+        yield f"{what} {' -> '.join(texts)}"
 
 
 ADDED, REMOVED, MOVED, CHANGED = "added", "removed", "moved", "changed"
@@ -88,17 +67,11 @@ ADDED, REMOVED, MOVED, CHANGED = "added", "removed", "moved", "changed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveRow:
-    """Collectives with equal changes.
-
-    Attributes:
-        base: One of them before; None if they were added.
-        head: After; None if they were removed.
-        changes: Changes one by one; empty for collectives added or removed.
-    """
+    """Collectives with equal changes: one of them before and after, None on a side without."""
 
     base: Collective | None
     head: Collective | None
-    changes: tuple[Detail, ...]
+    changes: tuple[str, ...]
     change: Annotated[str, "added, removed, moved into or out of loops, or changed"]
     count: Annotated[int, Unit.COUNT, "collectives with this change"]
     kind: Annotated[str, "all-reduce, all-gather, ..."]
@@ -136,7 +109,7 @@ class CollectiveRow:
         """Whether it costs more: added, performed more often, more bytes, or newly exposed."""
         if self.base is None or self.head is None:
             return self.base is None
-        if any(d.what == EXPOSED for d in self.changes) or (self.delta_wire_bytes or 0) > 0:
+        if EXPOSED in self.changes or (self.delta_wire_bytes or 0) > 0:
             return True
         before, after = self.base.dynamic_count, self.head.dynamic_count
         if before is None or after is None:
@@ -145,19 +118,13 @@ class CollectiveRow:
 
 
 def _row(base: Collective | None, head: Collective | None, count: int) -> CollectiveRow:
+    sides = (base, head)
     changes = () if base is None or head is None else tuple(details_of(base, head))
     change = ADDED if base is None else REMOVED
     if base is not None and head is not None:
         change = MOVED if len(base.loops) != len(head.loops) else CHANGED
-    facts = [fact for fact in (base, head) if fact is not None]
-    before, after = (
-        0
-        if fact is None
-        else None
-        if fact.wire_bytes_per_run is None
-        else fact.wire_bytes_per_run * count
-        for fact in (base, head)
-    )
+    runs = [0 if fact is None else fact.wire_bytes_per_run for fact in sides]
+    before, after = (None if size is None else size * count for size in runs)
     return pair_record(
         CollectiveRow,
         base,
@@ -165,11 +132,11 @@ def _row(base: Collective | None, head: Collective | None, count: int) -> Collec
         changes=changes,
         change=change,
         count=count,
-        times=" -> ".join(dict.fromkeys(fact.times for fact in facts)),
+        times=" -> ".join(dict.fromkeys(fact.times for fact in sides if fact is not None)),
         base_wire_bytes=before,
         head_wire_bytes=after,
         delta_wire_bytes=None if before is None or after is None else after - before,
-        details=", ".join(map(str, changes)),
+        details=", ".join(changes),
     )
 
 
@@ -177,12 +144,8 @@ def _row(base: Collective | None, head: Collective | None, count: int) -> Collec
 class CollectiveDiff(Records[CollectiveRow]):
     """Changes of the collectives of one module, largest increase first.
 
-    Attributes:
-        changed: Changed collectives.
-        counts: Kind to collectives in the text.
-        dynamic_counts: Kind to executions in one run; None if one is not known.
-        wire_bytes: Bytes that leave each device in one run.
-        unchanged: Number of the others.
+    Kinds have their number in the text (`counts`) and of executions in one run (`dynamic_counts`);
+    `wire_bytes` leave each device in one run.
     """
 
     KIND: ClassVar[str] = "collective-diff"
@@ -234,10 +197,10 @@ _SHOWN = attrgetter(
     *("loops", "is_async", "is_exposed", "op_name", "source_file", "source_line"),
     "is_payload_at_most",
 )
+"""Figures of a collective that rows show; equal changes of equal ones are a row."""
 
 
 def _figures(fact: Collective | None) -> object:
-    """Return the figures of a collective that rows show; equal changes of equal ones are a row."""
     return None if fact is None else _SHOWN(fact)
 
 
@@ -258,12 +221,11 @@ def _run_delta(
 
 # ---- matching ----------------------------------------------------------------------------------
 
-_TIMES = re.compile(r" x(?:\d+|\?)$")
+_TRIPS = re.compile(r" x(?:\d+|\?)$")
 
 
 def _loops(fact: Collective) -> tuple[str, ...]:
-    """Return the enclosing loops, without trip counts."""
-    return tuple(_TIMES.sub("", loop) for loop in fact.loops)
+    return tuple(_TRIPS.sub("", loop) for loop in fact.loops)
 
 
 _WHAT = ("kind", "devices", "payload_bytes", "element_type")
@@ -293,17 +255,7 @@ _STAGES: tuple[Callable[[Collective], Hashable], ...] = (
 )
 """Keys by which collectives are matched, strictest first."""
 
-
-def _order(fact: Collective) -> tuple[object, ...]:
-    return (
-        fact.source_line,
-        fact.payload_bytes,
-        fact.dynamic_count,
-        fact.axis,
-        fact.op_name,
-        fact.source_file,
-        " ".join(fact.loops),
-        fact.devices,
-        fact.element_type,
-        fact.is_exposed,
-    )
+_order = attrgetter(
+    *("source_line", "payload_bytes", "dynamic_count", "axis", "op_name", "source_file"),
+    *("loops", "devices", "element_type", "is_exposed"),
+)

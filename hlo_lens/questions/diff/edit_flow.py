@@ -17,6 +17,7 @@ from hlo_lens.hlo.query import InstructionTable
 from hlo_lens.program.flops import post_order
 from hlo_lens.program.trip_counts import trip_counts
 from hlo_lens.program.value_flow import Value, value_flow
+from hlo_lens.questions.matching.edits import in_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,11 +41,9 @@ _MOST_STEPS = 200_000
 class EditFlow:
     """Dataflow between the edited lines of a program.
 
-    Attributes:
-        roots: Lines with edits that follow from no other, in the order in which they run.
-        reached: Lines with edits that follow from those of each root.
-        of_products: Roots that use the result of a product of the forward pass.
-        is_known: Whether edits were followed.
+    Edits of `roots` follow from no other, in the order in which they run; those of the lines that
+    each has `reached` follow from its own. `of_products` are roots that use the result of a product
+    of the forward pass.
     """
 
     roots: tuple[str, ...] = ()
@@ -87,6 +86,14 @@ class _Side:
         sources = self.flow.sources(Value(row))
         return all(self.opcodes[one.row] in ("constant", "iota") for one in sources)
 
+    def uses_product(self, row: int) -> bool:
+        """Return whether an operand is a product."""
+        sources = self.flow.sources(Value(row))
+        return any(opcode_traits(self.opcodes[one.row]).is_contraction for one in sources)
+
+
+_Sides: TypeAlias = "tuple[_Side, _Side]"
+
 
 def edit_flow(
     edits: Sequence[tuple[Edit, str | None]],
@@ -104,15 +111,19 @@ def edit_flow(
         return NO_FLOW
     sides = _Side(modules[0]), _Side(modules[1])
     nodes = [*_nodes(edits, sides)]
-    before = [_before(edit, sides) for edit, _ in nodes]
-    ranks = [_rank(edit, sides, is_backward) for edit, _ in nodes]
-    starts = [node for node, found in enumerate(before) if not found]
-    strongest = min((ranks[node][0] for node in starts), default=0)
-    roots = sorted((node for node in starts if ranks[node][0] == strongest), key=ranks.__getitem__)
     after: dict[int, list[int]] = defaultdict(list)
-    for node, found in enumerate(before):
+    ranks: dict[int, tuple[int, float]] = {}  # of edits that follow from no other
+    for node, (edit, _) in enumerate(nodes):
+        rows = _rows(edit, sides)
+        found = {one for side, row in rows for one in side.before(row)} - {node}
         for one in found:
             after[one].append(node)
+        if not found:
+            is_weak = all(side.is_constant(row) for side, row in rows)
+            weakness = 2 if is_weak else int(is_backward(edit))
+            ranks[node] = weakness, min(side.position[row] or 0.0 for side, row in rows)
+    strongest = min((weakness for weakness, _ in ranks.values()), default=0)
+    roots = sorted((n for n in ranks if ranks[n][0] == strongest), key=ranks.__getitem__)
     reached: dict[str, frozenset[str]] = {}
     lines = list(dict.fromkeys(nodes[node][1] for node in roots))
     steps = 0
@@ -126,63 +137,35 @@ def edit_flow(
                     seen.add(one)
                     waiting.append(one)
         reached[line] = frozenset(nodes[node][1] for node in seen) - {line}
-    uses = frozenset(nodes[node][1] for node in roots if _uses_product(nodes[node][0], sides))
+    uses = frozenset(
+        line
+        for edit, line in (nodes[node] for node in roots)
+        if any(side.uses_product(row) for side, row in _rows(edit, sides))
+    )
     return EditFlow(roots=tuple(lines), reached=reached, of_products=uses)
 
 
-def _uses_product(edit: Edit, sides: tuple[_Side, _Side]) -> bool:
-    return any(
-        opcode_traits(side.opcodes[source.row]).is_contraction
-        for side, one in zip(sides, (edit.base, edit.head), strict=True)
-        if one is not None
-        for source in side.flow.sources(Value(one.row))
-    )
+def _rows(edit: Edit, sides: _Sides) -> list[tuple[_Side, int]]:
+    pairs = zip(sides, (edit.base, edit.head), strict=True)
+    return [(side, one.row) for side, one in pairs if one is not None]
 
 
-def _nodes(
-    edits: Sequence[tuple[Edit, str | None]], sides: tuple[_Side, _Side]
-) -> Iterator[tuple[Edit, str]]:
+def _nodes(edits: Sequence[tuple[Edit, str | None]], sides: _Sides) -> Iterator[tuple[Edit, str]]:
     """Yield the edits of operations and arguments with their lines, numbered by row."""
     number = 0
     for edit, line in edits:
-        instruction = edit.head or edit.base
-        assert instruction is not None
+        instruction = in_head(edit)
         is_argument = instruction.opcode == "parameter" and instruction.computation.is_entry
-        pairs = zip(sides, (edit.base, edit.head), strict=True)
-        rows = [(side, one.row) for side, one in pairs if one is not None]
-        is_operation = instruction.opcode not in PLUMBING or _has_other_value(edit)
+        whats = {change.what for change in edit.changes}
+        has_other_value = "value" in whats and "element type" not in whats  # of a constant
+        is_operation = instruction.opcode not in PLUMBING or has_other_value
+        rows = _rows(edit, sides)
         is_run = all(side.position[row] is not None for side, row in rows)
         if is_run and (is_argument or (is_operation and line is not None)):
             for side, row in rows:
                 side.node_of[row] = number
             number += 1
             yield edit, ARGUMENTS if is_argument else line or ""
-
-
-def _has_other_value(edit: Edit) -> bool:
-    """Return whether a constant has another value, of the same type."""
-    whats = {change.what for change in edit.changes}
-    return "value" in whats and "element type" not in whats
-
-
-def _before(edit: Edit, sides: tuple[_Side, _Side]) -> set[int]:
-    found: set[int] = set()
-    for side, instruction in zip(sides, (edit.base, edit.head), strict=True):
-        if instruction is not None:
-            found.update(side.before(instruction.row))
-            found.discard(side.node_of[instruction.row])
-    return found
-
-
-def _rank(
-    edit: Edit, sides: tuple[_Side, _Side], is_backward: Callable[[Edit], bool]
-) -> tuple[int, float]:
-    """Return how weak an edit is as a root, and its position in a run."""
-    pairs = zip(sides, (edit.base, edit.head), strict=True)
-    rows = [(side, one.row) for side, one in pairs if one is not None]
-    place = min(side.position[row] or 0.0 for side, row in rows)
-    is_weak = all(side.is_constant(row) for side, row in rows)
-    return 2 * is_weak + (not is_weak and is_backward(edit)), place
 
 
 def _positions(module: HloModule) -> list[float | None]:
@@ -262,64 +245,54 @@ _LEAST = 1.5
 def loop_change(before: Nested, after: Nested) -> LoopChange | None:
     """Return the change of the loops around most operations; None if they run as before.
 
-    Args:
-        before: Operations of the base, by the names of their lines in the head.
-        after: Those of the head.
+    Both have the operations by the names of their lines in the head.
     """
     votes: Counter[tuple[str, int, int]] = Counter()
     lines: dict[tuple[str, int, int], set[str]] = defaultdict(set)
-    products = Counter[bool]()
     for line, counts in before.items():
         others = after.get(line, Counter())
-        if not others:
-            continue
         sides = counts - others, others - counts
-        if not sides[0] or not sides[1]:  # operations came or went, and none moved
+        if not others or not sides[0] or not sides[1]:  # operations came or went, and none moved
             continue
         one, other = (max(side, key=lambda k: (side[k], repr(k))) for side in sides)
-        sizes = [sum(side.values()) for side in sides]
+        sizes = [side.total() for side in sides]
         change = _nest_change(one[0], other[0], sizes[1] / sizes[0])
-        if change is None:
-            continue
-        votes[change] += sum(sizes)
-        lines[change].add(line)
-        products[one[1] or other[1]] += 1
+        if change is not None:
+            votes[change] += sum(sizes)
+            lines[change].add(line)
     if not votes:
         return None
     change, weight = votes.most_common(1)[0]
     if 2 * weight < votes.total():
         return None
-    inside = sum(_products(before, line) for line in lines[change])
-    total = sum(_products(before, line) for line in before)
-    return LoopChange(*change, 2 * inside > total > 0, frozenset(lines[change]))
-
-
-def _products(side: Nested, line: str) -> int:
-    return sum(count for (_, is_product), count in side[line].items() if is_product)
+    products = {
+        line: sum(count for (_, is_product), count in counts.items() if is_product)
+        for line, counts in before.items()
+    }
+    inside = sum(products[line] for line in lines[change])
+    return LoopChange(*change, 2 * inside > sum(products.values()) > 0, frozenset(lines[change]))
 
 
 def _nest_change(one: Nest, other: Nest, growth: float) -> tuple[str, int, int] | None:
     """Return kind and trip counts of the change from one nest to another; None for another kind."""
     if one == other or None in one or None in other:
         return None
+    is_more, is_fewer = growth >= _LEAST, growth <= 1 / _LEAST
     if len(one) == len(other):
         differ = [(a, b) for a, b in zip(one, other, strict=True) if a != b]
+        before, after = (count or 1 for count in differ[0])
         if len(differ) != 1:
             return None
-        before, after = (count or 1 for count in differ[0])
-        if growth >= _LEAST and before % after == 0:
+        if is_more and before % after == 0:
             return UNROLLED, before // after, after
-        if growth <= 1 / _LEAST and after % before == 0:
+        if is_fewer and after % before == 0:
             return SCANNED, after // before, after
         return TRIPS, before, after
-    is_more = len(other) == len(one) + 1
-    if not is_more and len(one) != len(other) + 1:
+    few, many = sorted((one, other), key=len)
+    gone = [k for k in range(len(many)) if many[:k] + many[k + 1 :] == few]
+    if not gone:
         return None
-    few, many = (one, other) if is_more else (other, one)
-    gone = next((k for k in range(len(many)) if many[:k] + many[k + 1 :] == few), None)
-    if gone is None:
-        return None
-    trips = many[gone] or 1
-    if is_more:
-        return (SCANNED if growth <= 1 / _LEAST else INTO), trips, trips
-    return (UNROLLED if growth >= _LEAST else OUT_OF), trips, trips
+    trips = many[gone[0]] or 1
+    if len(other) > len(one):
+        return (SCANNED if is_fewer else INTO), trips, trips
+    return (UNROLLED if is_more else OUT_OF), trips, trips

@@ -28,14 +28,14 @@ from hlo_lens.questions.diff.line_edits import LineRow, line_of, line_rows
 from hlo_lens.questions.diff.memory import FREE, TOTAL
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.render.result import Records
-from hlo_lens.text.units import listed, plural
+from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hlo_lens.questions.diff.collectives import CollectiveDiff
     from hlo_lens.questions.diff.line_edits import ProgramLines
-    from hlo_lens.questions.diff.memory import MemoryDiff, PeakDiff, PeakRow
+    from hlo_lens.questions.diff.memory import MemoryDiff
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,25 +56,15 @@ class LineDiff(Records[LineRow]):
     is_source_equal: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Unattributed(Cause):
     """What follows from several causes together, or has no line."""
-
-    @property
-    def what(self) -> str:
-        """Its description."""
-        return "[of no single cause]"
 
 
 class _Part(NamedTuple):
     """A part of the difference.
 
-    Attributes:
-        kind: ``arguments``, ``results``, ``temporaries``, ``peak``, ``rest`` or ``sent``.
-        source: Line in the head; None if not known.
-        name: Argument; empty for others.
-        what: Shape or kind of collective.
-        size: Bytes; None if not known.
+    `kind` is one of `_WORDS`, `source` a line in the head, `name` an argument, or empty, and `what`
+    a shape or kind of collective.
     """
 
     kind: str
@@ -94,16 +84,23 @@ def line_diff(
     parts = [*_memory_parts(program, memory), *_sent_parts(program, collectives)]
     is_equal = program is not None and program.is_source and not program.lines
     if is_equal and parts and not causes:
-        causes = [ToolsChanged(text=same_source_text(changes))]
+        causes = [ToolsChanged(what=same_source_text(changes))]
     is_known = memory is not None and memory.is_comparable, collectives is not None
+    shares: dict[int, list[_Part]] = defaultdict(list)
+    for part in parts if causes else ():
+        shares[_owner(part, causes)].append(part)
+    found = [_with_share(cause, shares[place], is_known) for place, cause in enumerate(causes)]
+    if shares[-1]:
+        found.append(_with_share(Unattributed(what="[of no single cause]"), shares[-1], is_known))
     return LineDiff(
         lines=tuple(rows),
-        causes=tuple(
-            with_line(cause, changes) for cause in explained(causes, parts, is_known=is_known)
-        ),
+        causes=tuple(with_line(cause, changes) for cause in found),
         is_source=None if program is None else program.is_source,
         is_source_equal=is_equal,
     )
+
+
+_KINDS = {"argument": "arguments", "output": "results", "constant": "constants"}
 
 
 def _memory_parts(program: ProgramLines | None, memory: MemoryDiff | None) -> Iterator[_Part]:
@@ -112,28 +109,21 @@ def _memory_parts(program: ProgramLines | None, memory: MemoryDiff | None) -> It
     if memory is None or total is None:
         return
     shifted = {} if program is None else program.shifted
-    kinds = {"argument": "arguments", "output": "results", "constant": "constants"}
     for peak in memory.peaks:
         for row in peak.entries if peak.color == DEFAULT_SPACE else ():
             total -= row.delta_bytes
-            kind = kinds.get(row.category or "", "temporaries")
+            kind, line = _KINDS.get(row.category or "", "temporaries"), line_of(row, shifted)
             if row.op_name == FREE:
                 yield _Part("rest", None, "", "space between values", row.delta_bytes)
                 continue
-            line = line_of(row, shifted)
-            if kind == "temporaries" and _is_old(row, peak, program, line):
-                kind = "peak"
+            if kind == "temporaries" and peak.has_moved and row.change in ("new", "gone"):
+                # a line that is as before has it at one peak only because the peak moved
+                is_edited = program is None or line is None or line in program.lines
+                kind = kind if is_edited else "peak"
             name = row.op_name or "" if kind == "arguments" else ""
             yield _Part(kind, line, name, row.shape or "", row.delta_bytes)
     if total:
         yield _Part("rest", None, "", "allocations beside the peak", total)
-
-
-def _is_old(row: PeakRow, peak: PeakDiff, program: ProgramLines | None, line: str | None) -> bool:
-    """Return whether a value is at one peak only because the peak moved: its line is as before."""
-    is_one_sided = row.change in ("new", "gone")
-    is_edited = program is None or line is None or line in program.lines
-    return is_one_sided and peak.has_moved and not is_edited
 
 
 def _sent_parts(
@@ -146,39 +136,19 @@ def _sent_parts(
             yield _Part("sent", line_of(row, shifted), "", name, row.delta_wire_bytes)
 
 
-def explained(
-    causes: Sequence[Cause], parts: Sequence[_Part], *, is_known: tuple[bool, bool]
-) -> list[Cause]:
-    """Return the causes with their shares of the difference, and what belongs to none."""
-    shares: dict[int, list[_Part]] = defaultdict(list)
-    for part in parts:
-        shares[_owner(part, causes)].append(part)
-    found = [_with_share(cause, shares[place], is_known) for place, cause in enumerate(causes)]
-    rest = [*shares[-1]] if causes else []
-    if rest:
-        found.append(_with_share(Unattributed(), rest, is_known))
-    return found
-
-
 def _owner(part: _Part, causes: Sequence[Cause]) -> int:
     """Return the place of the cause that a part belongs to; -1 for none."""
     if len(causes) == 1:
         return 0
-    if part.kind == "arguments":
-        named = (
-            place for place, cause in enumerate(causes) if part.name in cause.affected | cause.names
-        )
-        return next(named, -1)
-    for lines in ([*(cause.sources for cause in causes)], [*(cause.reached for cause in causes)]):
-        places = [place for place, own in enumerate(lines) if part.source in own]
-        if places:
-            return places[0]
-    whole = [
-        place
-        for place, c in enumerate(causes)
-        if isinstance(c, LoopsChanged | RecomputationChanged)
+    tests: list[Callable[[Cause], bool]] = [
+        lambda cause: part.source in cause.sources,
+        lambda cause: part.source in cause.reached,
+        lambda cause: isinstance(cause, LoopsChanged | RecomputationChanged),
     ]
-    return whole[0] if whole else -1
+    if part.kind == "arguments":
+        tests = [lambda cause: part.name in cause.affected | cause.names]
+    places = (k for test in tests for k, cause in enumerate(causes) if test(cause))
+    return next(places, -1)
 
 
 def _with_share(cause: Cause, parts: Sequence[_Part], is_known: tuple[bool, bool]) -> Cause:
@@ -187,11 +157,17 @@ def _with_share(cause: Cause, parts: Sequence[_Part], is_known: tuple[bool, bool
     sent = [part.size for part in parts if part.kind == "sent"]
     total = sum(size or 0 for size in fit) if is_known[0] else None
     if isinstance(cause, RecomputationChanged):
-        stacks = [p for p in parts if p.kind == "temporaries" and p.what.count(",") >= 2 and p.size]
         way = 1 if cause.after < cause.before else -1
-        kept = [p for p in stacks if (p.size or 0) * way > 0]
+        kept = [
+            abs(part.size)
+            for part in parts
+            if part.kind == "temporaries" and part.what.count(",") >= 2  # a stack has more
+            if part.size and part.size * way > 0
+        ]
         if kept:
-            cause = replace(cause, stacks=len(kept), stack_bytes=sum(p.size or 0 for p in kept))
+            saved = "saved for the backward pass" if way > 0 else "no longer saved"
+            text = f"{plural(len(kept), 'stack')} {saved}, {format_bytes(sum(kept))}"
+            cause = replace(cause, what=f"{cause.what}; {text}")
     return replace(
         cause,
         delta_bytes=total,
@@ -213,6 +189,7 @@ _WORDS = {
     "rest": "space between values and beside the peak",
     "sent": "sent",
 }
+_BY_LINE = ("results", "temporaries", "sent")
 
 
 def _consequences(parts: Sequence[_Part]) -> Iterator[Consequence]:
@@ -220,15 +197,12 @@ def _consequences(parts: Sequence[_Part]) -> Iterator[Consequence]:
         by_line: dict[str | None, list[_Part]] = defaultdict(list)
         for part in parts:
             if part.kind == kind:
-                by_line[
-                    None if kind in ("arguments", "rest", "constants", "peak") else part.source
-                ].append(part)
+                by_line[part.source if kind in _BY_LINE else None].append(part)
         ranked = sorted(by_line.items(), key=lambda item: (-abs(_sum(item[1]) or 0), item[0] or ""))
         for source, own in ranked[:_MOST]:
-            shapes = dict.fromkeys(
-                p.name or p.what for p in sorted(own, key=lambda p: -abs(p.size or 0))
-            )
-            text = words if kind == "rest" else f"{words}: {listed([*shapes], 2)}"
+            own.sort(key=lambda part: -abs(part.size or 0))
+            shapes = [*dict.fromkeys(part.name or part.what for part in own)]
+            text = words if kind == "rest" else f"{words}: {listed(shapes, 2)}"
             yield _consequence(kind, text, source, own)
         rest = [part for _, own in ranked[_MOST:] for part in own]
         if rest:
@@ -237,14 +211,9 @@ def _consequences(parts: Sequence[_Part]) -> Iterator[Consequence]:
 
 
 def _consequence(kind: str, text: str, source: str | None, parts: Sequence[_Part]) -> Consequence:
-    size = _sum(parts)
-    is_sent = kind == "sent"
-    return Consequence(
-        what=text,
-        source=source,
-        delta_bytes=None if is_sent else size,
-        delta_wire_bytes=size if is_sent else None,
-    )
+    if kind == "sent":
+        return Consequence(what=text, source=source, delta_wire_bytes=_sum(parts))
+    return Consequence(what=text, source=source, delta_bytes=_sum(parts))
 
 
 def _sum(parts: Sequence[_Part]) -> int | None:

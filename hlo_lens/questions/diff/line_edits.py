@@ -42,7 +42,7 @@ from hlo_lens.text.names import portable_path, portable_source, split_source
 from hlo_lens.text.source_files import is_library_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloInstruction, HloModule
@@ -66,18 +66,12 @@ AROUND_LOOPS = PLUMBING | frozenset(
 )
 """Opcodes that come and go with loops, recomputation and saved values."""
 
-_SHARDY = "xla.sdy."
-
 Place: TypeAlias = "str | None"
 """``file:line``, portable; None for instructions without a known line."""
 
 
 class ModuleLines:
-    """Source lines of one module.
-
-    Attributes:
-        files: Its files to their names in the head, where these differ.
-    """
+    """Source lines of one module; `files` has the names in the head of files that it renames."""
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
@@ -95,22 +89,20 @@ class ModuleLines:
         places = map(self.origins.places.innermost, range(len(self.module.opcodes)))
         return {portable_path(place.file) for place in places if place is not None}
 
-    def line(self, row: int) -> str | None:
-        """Return the line in the metadata of a row."""
-        place = self.origins.places.innermost(row)
-        return None if place is None else self.name(place)
-
-    def name(self, place: SourceLocation) -> str | None:
+    def name(self, place: SourceLocation | None) -> Place:
         """Return a place as the head names it."""
-        return self._names(place.file, place.line)
+        return None if place is None else self._names(place.file, place.line)
+
+    def line(self, row: int) -> Place:
+        """Return the line in the metadata of a row."""
+        return self.name(self.origins.places.innermost(row))
 
     def opcodes_by_line(self) -> dict[str, Counter[str]]:
         """Return the opcodes of the instructions of each line."""
         found: dict[str, Counter[str]] = defaultdict(Counter)
         keys = map(self.origins.places.key, range(len(self.module.opcodes)))
         for (key, opcode), count in Counter(zip(keys, self.module.opcodes, strict=True)).items():
-            place = self.origins.places.innermost_of(key)
-            line = None if place is None else self.name(place)
+            line = self.name(self.origins.places.innermost_of(key))
             if line is not None:
                 found[line][opcode] += count
         return found
@@ -130,8 +122,7 @@ class ModuleLines:
                 rows[keys(row), nest, opcode_traits(opcode).is_contraction] += times
         found: dict[str, Counter[tuple[Nest, bool]]] = defaultdict(Counter)
         for (key, nest, is_product), count in rows.items():
-            source = self.origins.places.innermost_of(key)
-            line = None if source is None else self.name(source)
+            line = self.name(self.origins.places.innermost_of(key))
             if line is not None:
                 found[names.get(line, line)][nest, is_product] += count
         return found
@@ -144,27 +135,24 @@ class ModuleLines:
         return Counter((line, count) for line, count in pairs if line is not None)
 
     def place(self, instruction: HloInstruction, edited: Mapping[Place, int]) -> Place:
-        """Return the line of an instruction, inferred if it has none of its own."""
+        """Return the line of an instruction, inferred if it has none of its own.
+
+        Of a constraint that shares its line with others, which are not edited (a helper of the
+        user's program adds it), it is that of the caller.
+        """
         row = instruction.row
-        if is_constraint(instruction):
-            line = self.line(row)
-            if self.constraints[line] > edited.get(line, 0):
-                return self._caller(row) or line
-        place = self.origins.place(row)
-        return None if place is None else self.name(place)
+        line = self.line(row)
+        if is_constraint(instruction) and self._constraints[line] > edited.get(line, 0):
+            stack = [p for p in self.origins.places.stack(row) if not is_library_file(p.file)]
+            return (self.name(stack[1]) if len(stack) > 1 else None) or line
+        return self.name(self.origins.place(row))
 
     @cached_property
-    def constraints(self) -> Counter[Place]:
-        """Number of sharding constraints by line."""
+    def _constraints(self) -> Counter[Place]:
         rows = self.module.opcodes.places_of({"custom-call"})
         return Counter(
             self.line(row) for row in rows if is_constraint(self.module.instruction(row))
         )
-
-    def _caller(self, row: int) -> Place:
-        """Return the line of the user's program that calls the innermost function of a row."""
-        stack = [p for p in self.origins.places.stack(row) if not is_library_file(p.file)]
-        return self._names(stack[1].file, stack[1].line) if len(stack) > 1 else None
 
 
 def is_constraint(instruction: HloInstruction) -> bool:
@@ -175,7 +163,7 @@ def is_constraint(instruction: HloInstruction) -> bool:
 def is_of_shardy(instruction: HloInstruction) -> bool:
     """Return whether an instruction is an annotation of Shardy."""
     is_call = instruction.opcode == "custom-call"
-    return is_call and custom_call_target(instruction).startswith(_SHARDY)
+    return is_call and custom_call_target(instruction).startswith("xla.sdy.")
 
 
 # ---- partners of lines -------------------------------------------------------------------------
@@ -195,29 +183,22 @@ def line_partners(votes: Votes, before: Operations, after: Operations) -> dict[s
         before: Opcodes of the operations of each line of the base.
         after: Those of the head.
     """
-    found = _voted(votes)
-    for pairs in (_alike, _shifted, _in_gaps, _equal):
-        kept = set(found.values())
-        for mine, yours in [*pairs(found, before, after)]:
+    found: dict[str, str] = {}
+    kept: set[str] = set()
+
+    def add(pairs: Iterable[tuple[str, str]]) -> None:
+        for mine, yours in pairs:
             if mine not in found and yours not in kept:
                 found[mine] = yours
                 kept.add(yours)
-    return found
 
+    def order(pair: tuple[str, str]) -> tuple[object, ...]:  # that of the mirrored pair, too
+        return -votes[pair], pair[0] != pair[1], min(pair), max(pair)
 
-def _voted(votes: Votes) -> dict[str, str]:
-    """Return pairs by votes, in an order that does not depend on the direction."""
-
-    def order(item: tuple[tuple[str, str], int]) -> tuple[object, ...]:
-        (mine, yours), count = item
-        return -count, mine != yours, min(mine, yours), max(mine, yours)
-
-    found: dict[str, str] = {}
-    kept: set[str] = set()
-    for (mine, yours), _ in sorted(votes.items(), key=order):
-        if mine not in found and yours not in kept:
-            found[mine] = yours
-            kept.add(yours)
+    add(sorted(votes, key=order))
+    add([*_alike(found, before, after)])
+    add([*_shifted(found, before, after)])
+    add((place, place) for place in before if place in after)
     return found
 
 
@@ -259,42 +240,7 @@ def _shifted(
                 yield place, yours
 
 
-def _in_gaps(
-    found: Mapping[str, str], before: Operations, after: Operations
-) -> Iterator[tuple[str, str]]:
-    """Yield lines of like operations between two pairs, with as many lines on both sides."""
-    others = dict(_gaps(after, set(found.values())))
-    for (start, end), mine in _gaps(before, set(found)):
-        yours = others.get((found[start], found[end]), [])
-        for one, other in zip(mine, yours, strict=False) if len(mine) == len(yours) else ():
-            if 2 * len(before[one] & after[other]) > len(before[one] | after[other]):
-                yield one, other
-
-
-def _gaps(
-    places: Operations, paired: Collection[str]
-) -> Iterator[tuple[tuple[str, str], list[str]]]:
-    """Yield the lines between two paired lines of one file, with these two."""
-    for file, lines in _by_file(places).items():
-        start, between = "", list[str]()
-        for place in [f"{file}:{line}" for line in lines]:
-            if place not in paired:
-                between.append(place)
-                continue
-            if start and between:
-                yield (start, place), between
-            start, between = place, []
-
-
-def _equal(
-    _found: Mapping[str, str], before: Operations, after: Operations
-) -> Iterator[tuple[str, str]]:
-    """Yield lines of equal names."""
-    yield from ((place, place) for place in before if place in after)
-
-
 def _by_file(places: Operations) -> dict[str, Sequence[int]]:
-    """Return the lines of each file, in their order."""
     found: dict[str, list[int]] = defaultdict(list)
     for file, line in map(split_source, places):
         if file is not None and line is not None:
@@ -314,13 +260,13 @@ class LineEdits:
     """Edits of the instructions of one line.
 
     Attributes:
+        products: Number of products of the forward pass among the edits.
         kinds: Number of instructions that were added, removed, changed or moved.
         recomputed: Recomputed instructions of the head minus those of the base.
         again: Opcodes of recomputed operations of the head minus those of the base.
         opcodes: Opcodes of added and of removed instructions, without recomputed ones and without
             those that JAX adds around operations (`PLUMBING`).
         sums: Number of added and of removed sums of gradients, which are among the opcodes.
-        products: Number of products of the forward pass among the edits.
         changes: Property that changed, with both values, to the number of instructions.
     """
 
@@ -345,13 +291,12 @@ class LineEdits:
         if kind in self.opcodes:
             text = instruction.computation.module.columns.attributes_text(instruction.row)
             if RECOMPUTED in text:
-                self.recomputed += 1 if kind == "added" else -1
-                if opcode not in AROUND_LOOPS:
-                    self.again[opcode] += 1 if kind == "added" else -1
+                sign = 1 if kind == "added" else -1
+                self.recomputed += sign
+                self.again[opcode] += sign * (opcode not in AROUND_LOOPS)
             elif opcode not in PLUMBING and not is_of_shardy(instruction):
                 self.opcodes[kind][opcode] += 1
-                if SUM in text:
-                    self.sums[kind] += 1
+                self.sums[kind] += SUM in text
         for change in edit.changes:
             what = CONSTRAINT if opcode == CONSTRAINT and change.what == "sharding" else change.what
             self.changes[what, change.base or "(none)", change.head or "(none)"] += 1
@@ -372,13 +317,12 @@ class LineEdits:
 
         These are broadcasts of constants, one of all equal ones, and sums of gradients.
         """
-        nets = {kind: self.net(kind) for kind in self.opcodes}
         is_of_others = all(
             opcode == "broadcast" or (opcode == "add" and number <= self.sums[kind])
-            for kind, counts in nets.items()
-            for opcode, number in counts.items()
+            for kind in self.opcodes
+            for opcode, number in self.net(kind).items()
         )
-        return is_of_others and any(nets.values()) and not self.changes
+        return is_of_others and bool(self.nets) and not self.changes
 
     @property
     def count(self) -> int:
@@ -388,6 +332,11 @@ class LineEdits:
     def changes_of(self, *names: str) -> int:
         """Return the number of instructions with a changed property."""
         return sum(count for (what, _, _), count in self.changes.items() if what in names)
+
+    @property
+    def types(self) -> Counter[tuple[str, str]]:
+        """Number of instructions by the element types of base and head, where these differ."""
+        return Counter({(b, h): n for (what, b, h), n in self.changes.items() if what == TYPE})
 
     @property
     def is_recomputation(self) -> bool:
@@ -442,16 +391,15 @@ def program_lines(
     innermost = [side.origins.places.innermost for side in sides]
     pairs = ((innermost[0](mine), innermost[1](yours)) for mine, yours in matched)
     unchanged = [(one, other) for one, other in pairs if one is not None and other is not None]
-    is_small = len(rows) < _MOST_VOTES
-    if is_small or any(mine.file != yours.file for mine, yours in unchanged):
+    if len(rows) < _MOST_VOTES or any(mine.file != yours.file for mine, yours in unchanged):
         sides[0].files = renamed_files(*(side.named_files() for side in sides))
     before, after = (side.opcodes_by_line() if is_source else {} for side in sides)
     voted = ((sides[0].name(one), sides[1].name(other)) for one, other in unchanged)
     votes = Counter((one, other) for one, other in voted if one and other)
-    operations = [
+    operations = (
         {place: frozenset(counts) - PLUMBING for place, counts in side.items()}
         for side in (before, after)
-    ]
+    )
     partner = line_partners(votes, *operations)
     edits = _edits_by_line(_split(diff.edits, sides, partner), sides)
     joined, split = _joined(votes, partner, (before, after), edits)
@@ -459,23 +407,21 @@ def program_lines(
     partner.update(joined)
     gone = {p: f"{p} (base)" if p in after else p for p in before if p not in partner}
     names = {**partner, **gone}
-    lines: dict[Place, LineEdits] = {}
+    lines: dict[Place, LineEdits] = defaultdict(LineEdits)
     named: list[tuple[Edit, Place]] = []
-    for (side, place), listed in edits.items():
+    for (side, place), of_line in edits.items():
         name = names.get(place, place) if side == 0 and place is not None else place
-        of_line = lines.setdefault(name, LineEdits())
-        for edit in listed:
-            of_line.add(edit)
+        for edit in of_line:
+            lines[name].add(edit)
             named.append((edit, name))
-    new = {place: counts for place, counts in after.items() if place not in kept}
     recomputed = [
         sum(1 for _ in module.columns.rows_with_attribute_text(RECOMPUTED))
         for module in (base, head)
     ]
     loop = loop_change(sides[0].nested(names), sides[1].nested({})) if is_source else None
     return ProgramLines(
-        lines=lines,
-        new=new,
+        lines=dict(lines),
+        new={place: counts for place, counts in after.items() if place not in kept},
         gone={gone[place]: counts for place, counts in before.items() if place in gone},
         is_source=is_source,
         recomputed=(recomputed[0], recomputed[1]),
@@ -496,20 +442,15 @@ def _split(
     """
     found: list[Edit] = []
     for edit in edits:
-        lines = [
-            None if one is None else side.line(one.row)
-            for side, one in zip(sides, (edit.base, edit.head), strict=True)
-        ]
-        is_apart = (
-            isinstance(edit, Changed)
-            and None not in lines
-            and partner.get(lines[0] or "", lines[0]) != lines[1]
-            and any(change.what.startswith("operand") for change in edit.changes)
-        )
-        if is_apart and isinstance(edit, Changed):
-            found += (Removed(base=edit.base), Added(head=edit.head))
-        else:
-            found.append(edit)
+        is_apart = False
+        if isinstance(edit, Changed):
+            mine, yours = sides[0].line(edit.base.row), sides[1].line(edit.head.row)
+            has_others = any(change.what.startswith("operand") for change in edit.changes)
+            is_apart = None not in (mine, yours) and partner.get(mine or "", mine) != yours
+            if is_apart and has_others:
+                found += (Removed(base=edit.base), Added(head=edit.head))
+                continue
+        found.append(edit)
     return found
 
 
@@ -517,8 +458,7 @@ def _flow(edits: Sequence[tuple[Edit, Place]], sides: tuple[ModuleLines, ModuleL
     passes = [Differentiation(side.module, side.origins.places) for side in sides]
 
     def is_backward(edit: Edit) -> bool:
-        is_new = edit.head is not None
-        return passes[is_new].is_forward(in_head(edit).row) is False
+        return passes[edit.head is not None].is_forward(in_head(edit).row) is False
 
     own = [(edit, line) for edit, line in edits if not _is_placed_otherwise(edit)]
     return edit_flow(own, (sides[0].module, sides[1].module), is_backward)
@@ -530,10 +470,8 @@ def _is_placed_otherwise(edit: Edit) -> bool:
     if is_constraint(instruction) or instruction.opcode == "parameter":
         return False
     whats = {change.what for change in edit.changes}
-    return is_of_shardy(instruction) or (bool(whats) and whats <= {"sharding", _ATTRIBUTES})
-
-
-_ATTRIBUTES = "frontend_attributes"
+    is_placement = bool(whats) and whats <= {"sharding", "frontend_attributes"}
+    return is_placement or is_of_shardy(instruction)
 
 
 def _loop_lines(
@@ -545,12 +483,14 @@ def _loop_lines(
     differ = (mine - yours) if loop.kind in (UNROLLED, OUT_OF) else (yours - mine)
     trips = {loop.trips, loop.trips_after, loop.trips * loop.trips_after}
     lines = Counter(line for line, count in differ.elements() if count in trips)
-    if not lines:  # a loop without line: those of its operations
-        found = sorted(
-            map(split_source, loop.lines), key=lambda pair: (pair[0] or "", pair[1] or 0)
-        )
-        return tuple(f"{file}:{line}" if line else str(file) for file, line in found)
-    return tuple(line for line, _ in lines.most_common())
+    if lines:
+        return tuple(line for line, _ in lines.most_common())
+
+    def place(line: str) -> tuple[str, int]:
+        file, number = split_source(line)
+        return file or "", number or 0
+
+    return tuple(sorted(loop.lines, key=place))  # a loop without line: those of its operations
 
 
 def _edits_by_line(
@@ -589,27 +529,6 @@ def _joined(
             if place not in taken[side] and not is_edited:
                 most[side].setdefault(place, other)
     return most[0], set(most[1])
-
-
-def main_opcodes(counts: Counter[str]) -> list[tuple[str, int]]:
-    """Return opcodes with their number, those that name an operation of the user first."""
-
-    def order(item: tuple[str, int]) -> tuple[object, ...]:
-        traits = opcode_traits(item[0])
-        return (
-            item[0] != CONSTRAINT,
-            not traits.is_control_flow,
-            traits.collective_kind is None,
-            item[0] not in _TELLING,
-            traits.is_trivial,
-            -item[1],
-            item[0],
-        )
-
-    return sorted(counts.items(), key=order)
-
-
-_TELLING = frozenset({"dot", "convolution", "convert", "reduce", "sort", "gather", "scatter"})
 
 
 # ---- rows of lines -------------------------------------------------------------------------------
@@ -690,36 +609,24 @@ def line_rows(
     shifted = {} if program is None else program.shifted
     peak = None if memory is None else _peak_bytes(memory, shifted)
     wire = None if collectives is None else _wire_bytes(collectives, shifted)
-    places = dict.fromkeys((*lines, *(peak or ()), *(wire or ())))
-    unknown = {place for place, size in (wire or {}).items() if size is None}
-    rows = [line_row(place, program, peak, wire) for place in places]
-    kept = (r for r in rows if r.count or r.delta_peak_bytes or r.delta_wire_bytes)
-    return sorted(dict.fromkeys((*kept, *(r for r in rows if r.source in unknown))), key=_order)
-
-
-def line_row(
-    place: str | None,
-    program: ProgramLines | None,
-    peak: Sizes | None,
-    wire: Sizes | None,
-) -> LineRow:
-    """Return the changes of a line; arguments that are None are not known."""
-    sizes = [None if found is None else found.get(place, 0) for found in (peak, wire)]
-    if program is None:
-        return LineRow(source=place, delta_peak_bytes=sizes[0], delta_wire_bytes=sizes[1])
-    edits = program.lines.get(place, LineEdits())
-    one_sided = one_sided_text(program, place)
-    return LineRow(
-        source=place,
-        added=edits.kinds["added"],
-        removed=edits.kinds["removed"],
-        changed=edits.kinds["changed"],
-        moved=edits.kinds["moved"],
-        recomputed=edits.recomputed,
-        delta_peak_bytes=sizes[0],
-        delta_wire_bytes=sizes[1],
-        what=(edits_text(edits) if one_sided is None else one_sided) or None,
-    )
+    rows = []
+    for place in dict.fromkeys((*lines, *(peak or ()), *(wire or ()))):
+        edits = lines.get(place, LineEdits())
+        known: dict[str, int | str | None] = {}
+        if program is not None:
+            known = {kind: edits.kinds[kind] for kind in ("added", "removed", "changed", "moved")}
+            known["recomputed"] = edits.recomputed
+            known["what"] = one_sided_text(program, place) or edits_text(edits) or None
+        row = LineRow(
+            source=place,
+            delta_peak_bytes=None if peak is None else peak.get(place, 0),
+            delta_wire_bytes=None if wire is None else wire.get(place, 0),
+            **known,  # type: ignore[arg-type] # fields by name
+        )
+        is_unknown = wire is not None and row.delta_wire_bytes is None
+        if row.count or row.delta_peak_bytes or row.delta_wire_bytes or is_unknown:
+            rows.append(row)
+    return sorted(rows, key=_order)
 
 
 def _order(row: LineRow) -> tuple[object, ...]:
@@ -754,12 +661,12 @@ def line_of(row: PeakRow | CollectiveRow, shifted: Mapping[str, str]) -> str | N
     return shifted.get(source, source) if is_gone and source is not None else source
 
 
-def one_sided_text(program: ProgramLines, place: str | None) -> str | None:
-    """Return the description of a line that only one side has; None for others."""
+def one_sided_text(program: ProgramLines, place: str | None) -> str:
+    """Return the description of a line that only one side has; empty for others."""
     for word, lines in (("new", program.new), ("gone", program.gone)):
         if place is not None and place in lines:
             return f"{word} line: {opcodes_text(lines[place])}"
-    return None
+    return ""
 
 
 def edits_text(edits: LineEdits) -> str:
@@ -775,41 +682,47 @@ def edits_text(edits: LineEdits) -> str:
     return "; ".join(parts)
 
 
+_TELLING = frozenset({"dot", "convolution", "convert", "reduce", "sort", "gather", "scatter"})
+
+
 def opcodes_text(counts: Counter[str]) -> str:
-    """Return the first few opcodes with their number, and the number of others."""
-    first = main_opcodes(counts)[:FEW]
-    more = counts.total() - sum(count for _, count in first)
+    """Return the first few opcodes with their number, and the number of others.
+
+    Those that name an operation of the user are first.
+    """
+
+    def order(opcode: str) -> tuple[object, ...]:
+        traits = opcode_traits(opcode)
+        is_other = opcode != CONSTRAINT, not traits.is_control_flow, traits.collective_kind is None
+        return *is_other, opcode not in _TELLING, traits.is_trivial, -counts[opcode], opcode
+
+    first = sorted(counts, key=order)[:FEW]
+    more = counts.total() - sum(counts[name] for name in first)
     texts = [
-        name if count == 1 else f"{count} {name}{'s' * (name == CONSTRAINT)}"
-        for name, count in first
+        name if counts[name] == 1 else f"{counts[name]} {name}{'s' * (name == CONSTRAINT)}"
+        for name in first
     ]
     return ", ".join([*texts, *([f"{more} more"] if more else [])])
 
 
 def _change_texts(edits: LineEdits) -> Iterator[str]:
     """Yield the changed properties, those that name a cause first."""
-    of_one: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
-    for (what, base, head), count in edits.changes.items():
-        of_one[what][base, head] += count
-    if CONSTRAINT in of_one:
+    if edits.changes_of(CONSTRAINT):
         yield f"{CONSTRAINT} changed"
     for what in (TYPE, OPCODE, SHAPE):
-        for (base, head), count in of_one[what].most_common(1):
+        pairs = Counter({(b, h): n for (name, b, h), n in edits.changes.items() if name == what})
+        for (base, head), count in pairs.most_common(1):
             if what != SHAPE or 2 * count > edits.kinds["changed"]:
                 yield f"{what} {base} -> {head} ({count})"
 
 
 def _property_texts(edits: LineEdits) -> Iterator[str]:
     """Yield the most frequent change of a property of the operations, or of their operands."""
-    of_one: Counter[tuple[str, str, str]] = Counter()
-    operands = 0
-    for (what, base, head), count in edits.changes.items():
-        if what in OPERATION_PROPERTIES:
-            of_one[what, base, head] += count
-        elif _OPERANDS.match(what):
-            operands += count
-    for (what, base, head), count in of_one.most_common(1):
+    items = edits.changes.items()
+    own = Counter({key: count for key, count in items if key[0] in OPERATION_PROPERTIES})
+    operands = sum(count for key, count in items if _OPERANDS.match(key[0]))
+    for (what, base, head), count in own.most_common(1):
         is_short = _NUMBERS.match(base) and _NUMBERS.match(head)
         yield f"{what} {base} -> {head} ({count})" if is_short else f"{what} changed ({count})"
-    if operands and not of_one:
+    if operands and not own:
         yield f"operands changed ({operands})"

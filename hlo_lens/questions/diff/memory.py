@@ -16,7 +16,7 @@ from hlo_lens.text.names import last_scopes
 from hlo_lens.text.units import Kind, bounded_int
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterator, Mapping
 
     from hlo_lens.questions.snapshots.figures import AliveGroup, SpacePeak
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
@@ -74,24 +74,6 @@ class MemoryDiff:
         """Whether any line of the statement that can be compared differs."""
         return any(delta.is_changed and delta.is_comparable for delta in self.metrics.values())
 
-    @property
-    def small_spaces(self) -> frozenset[str]:
-        """Names of spaces, other than the default one, of few bytes on both sides."""
-        totals = {peak.space: f"spaces[{peak.space}].total_bytes" for peak in self.peaks}
-        for peak in self.peaks:
-            if peak.color == DEFAULT_SPACE:
-                del totals[peak.space]
-        return frozenset(
-            space
-            for space, name in totals.items()
-            if max(self.metrics[name].base or 0, self.metrics[name].head or 0) < FEW_BYTES
-        )
-
-    @property
-    def unchanged_peaks(self) -> tuple[PeakDiff, ...]:
-        """Spaces in which no group of values differs."""
-        return tuple(peak for peak in self.peaks if not peak.changed)
-
 
 def memory_diff(
     base: ModuleSnapshot, head: ModuleSnapshot, *, is_forced: bool = False
@@ -108,8 +90,7 @@ def memory_diff(
         return None
     problem = memory_problem(base, head)
     is_comparable = not problem or (is_forced and None not in (mine, yours))
-    outdated = {*base.outdated}, {*head.outdated}
-    metrics = dict(_metrics(mine, yours, outdated, is_comparable=is_comparable))
+    metrics = dict(_metrics(mine, yours, is_comparable=is_comparable))
     if code_problem(base, head):
         metrics[TOTAL] = replace(metrics[TOTAL], is_comparable=False)
     peaks, unexplained = _peaks(base, head, metrics) if is_comparable else ((), ())
@@ -161,43 +142,30 @@ def code_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
 def missing_memory(module: ModuleSnapshot) -> str:
     """Return why the memory of a module was not estimated; empty where it could not be."""
     instructions = module.facts.instructions or 0
-    is_left_out = module.facts.is_scheduled and instructions > MOST_ESTIMATED
-    if not is_left_out:
+    if not module.facts.is_scheduled or instructions <= MOST_ESTIMATED:
         return ""
     return not_estimated_text(instructions, module.path, module.name)
 
 
 def _metrics(
-    mine: MemoryStatement | None,
-    yours: MemoryStatement | None,
-    outdated: tuple[Collection[str], Collection[str]],
-    *,
-    is_comparable: bool,
+    mine: MemoryStatement | None, yours: MemoryStatement | None, *, is_comparable: bool
 ) -> Iterator[tuple[str, Delta]]:
-    """Yield path and values of each line of the statement; outdated ones are not known."""
+    """Yield path and values of each line of the statement."""
 
-    def delta(one: object, other: object, name: str, path: str = "") -> Delta:
-        is_old = [f"memory.{path}{name}" in old for old in outdated]
-        base, head = (
-            None if old else getattr(side, name, None)
-            for side, old in zip((one, other), is_old, strict=True)
-        )
-        return Delta(base=base, head=head, is_comparable=is_comparable and not any(is_old))
+    def delta(one: object, other: object, name: str) -> Delta:
+        base, head = getattr(one, name, None), getattr(other, name, None)
+        return Delta(base, head, is_comparable=is_comparable)
 
     for name in _METRICS:
         yield name, delta(mine, yours, name)
-    yield PEAK, delta(mine and mine.peak, yours and yours.peak, "bytes", "peak.")
+    yield PEAK, delta(mine and mine.peak, yours and yours.peak, "bytes")
     left, right = _spaces(mine), _spaces(yours)
-    for color in sorted({*left, *right}):
-        one, other = left.get(color), right.get(color)
-        known = other or one
-        if known is None:
-            continue
+    for color, known in sorted({**left, **right}.items()):
         # spaces without bytes are not listed; without any space nothing is known
         empty = SpaceFacts(color=color, name=known.name, **dict.fromkeys(_SPACE_METRICS, 0))
+        one, other = (side.get(color, empty if side else None) for side in (left, right))
         for name in _SPACE_METRICS:
-            values = (one or (empty if left else None), other or (empty if right else None))
-            yield f"spaces[{known.name}].{name}", delta(*values, name, "spaces.")
+            yield f"spaces[{known.name}].{name}", delta(one, other, name)
 
 
 def _spaces(memory: MemoryStatement | None) -> dict[int, SpaceFacts]:
@@ -243,15 +211,9 @@ def shape_text(group: AliveGroup) -> str:
 class PeakDiff(Records[PeakRow]):
     """Differences of one memory space between two compiles, largest first.
 
-    Attributes:
-        entries: Groups of values that differ, and the other bytes if they do.
-        color: Number of the space.
-        space: Its name.
-        is_peak: Whether values alive at the peak are compared; else all allocated values.
-        base: Peak in the base; None if the space is empty there.
-        head: Peak in the head.
-        unchanged_groups: Number of groups that are equal on both sides.
-        rest: Allocated bytes beyond those at the peak (`FREE`); None if they are not known.
+    Values alive at the peak are compared if `is_peak`, else all allocated values. A space that is
+    empty on a side has no peak there. `rest` is allocated bytes beyond those at the peak (`FREE`),
+    which are an entry if they differ; None if they are not known.
     """
 
     KIND: ClassVar[str] = "memory-diff"
@@ -279,6 +241,11 @@ class PeakDiff(Records[PeakRow]):
         """Bytes of the larger of the two peaks."""
         return max(one.bytes for one in (self.base, self.head) if one is not None)
 
+    @property
+    def is_small(self) -> bool:
+        """Whether it is not the default space, and of few bytes on both sides."""
+        return self.color != DEFAULT_SPACE and self.most_bytes < FEW_BYTES
+
     def totals(self) -> Mapping[str, int]:
         """Return the difference of all allocations, or of the peaks if the rest is not known."""
         rest = 0 if self.rest is None else self.rest.delta or 0
@@ -299,24 +266,20 @@ class PeakDiff(Records[PeakRow]):
 def _peaks(
     base: ModuleSnapshot, head: ModuleSnapshot, metrics: Mapping[str, Delta]
 ) -> tuple[tuple[PeakDiff, ...], tuple[str, ...]]:
-    """Return the difference of each space, and the spaces that cannot be compared.
+    """Return the difference of each space, and the spaces with live ranges on one side only.
 
-    The default space is first, others follow by size. These have live ranges on one side only.
+    The default space is first, others follow by size.
     """
-    left = {peak.color: peak for peak in base.peaks}
-    right = {peak.color: peak for peak in head.peaks}
-    memory = base.facts.memory, head.facts.memory
-    names = {color: space.name for side in memory for color, space in _spaces(side).items()}
+    left, right = ({peak.color: peak for peak in side.peaks} for side in (base, head))
+    spaces = {**_spaces(base.facts.memory), **_spaces(head.facts.memory)}
     found: list[PeakDiff] = []
     unexplained: list[str] = []
-    for color in sorted({*left, *right}):
+    for color, peak in sorted({**left, **right}.items()):
         one, other = left.get(color), right.get(color)
-        peak = other or one
-        assert peak is not None
         if one and other and one.is_peak != other.is_peak:
             unexplained.append(peak.name)
             continue
-        name = names.get(color, peak.name)
+        name = spaces[color].name if color in spaces else peak.name
         free = metrics.get(f"spaces[{name}].fragmentation_bytes") if peak.is_peak else None
         rest = None if free is None or free.delta is None else free
         found.append(peak_diff(one, other, space=name, rest=rest))
@@ -339,13 +302,12 @@ def peak_diff(
     assert peak is not None
     space = space or peak.name
     sides = (base.groups if base else (), head.groups if head else ())
-    pairs = pair_items(*sides, _STAGES, _order)
-    rows = [_peak_row(space, *pair) for pair in pairs]
+    rows = [_peak_row(space, *pair) for pair in pair_items(*sides, _STAGES, _order)]
     changed = [row for row in rows if row.delta_bytes]
+    unchanged = len(rows) - len(changed)
     changed.sort(
         key=lambda r: (-abs(r.delta_bytes), r.op_name or "", r.source or "", r.shape, r.category)
     )
-    unchanged = len(rows) - len(changed)
     if rest is not None and rest.delta:
         free = PeakRow(
             space=space,
@@ -371,7 +333,7 @@ def peak_diff(
 def _peak_row(space: str, base: AliveGroup | None, head: AliveGroup | None) -> PeakRow:
     before, after = (0 if group is None else group.size_bytes for group in (base, head))
     change = "=" if before == after else "grown" if after > before else "shrunk"
-    groups = [group for group in (base, head) if group is not None]
+    shapes = [shape_text(group) for group in (base, head) if group is not None]
     return pair_record(
         PeakRow,
         base,
@@ -381,9 +343,9 @@ def _peak_row(space: str, base: AliveGroup | None, head: AliveGroup | None) -> P
         base_bytes=base and base.size_bytes,
         head_bytes=head and head.size_bytes,
         change="new" if base is None else "gone" if head is None else change,
-        shape=" -> ".join(dict.fromkeys(map(shape_text, groups))),
-        base_values=0 if base is None else base.values,
-        head_values=0 if head is None else head.values,
+        shape=" -> ".join(dict.fromkeys(shapes)),
+        base_values=base.values if base else 0,
+        head_values=head.values if head else 0,
     )
 
 

@@ -215,7 +215,8 @@ def module_diff(
     memory = found.memory
     if memory is not None and found.is_program_equal and not memory.has_other_numbers:
         # in one program with equal figures, only metadata moves values between groups
-        found = replace(found, memory=replace(memory, peaks=memory.unchanged_peaks))
+        unchanged = tuple(peak for peak in memory.peaks if not peak.changed)
+        found = replace(found, memory=replace(memory, peaks=unchanged))
     if "program" not in subjects:
         return found
     changes = replace(

@@ -16,9 +16,8 @@ from hlo_lens.questions.diff.line_edits import FEW
 from hlo_lens.questions.diff.memory import PEAK, missing_memory
 from hlo_lens.questions.diff.pairs import Delta
 from hlo_lens.questions.findings.page import change_text
-from hlo_lens.questions.matching.edits import Change, Noise
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.render.result import Result, Row, Unit, columns_of, facts_object, rows_of
+from hlo_lens.render.result import Result, Unit, columns_of, facts_object, rows_of
 from hlo_lens.render.table import Report, Section, Table, filled, table_of
 from hlo_lens.render.to_json import envelope
 from hlo_lens.text.units import (
@@ -36,19 +35,14 @@ from hlo_lens.text.units import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.questions.diff.causes import Cause, Consequence
-    from hlo_lens.questions.diff.collectives import CollectiveDiff, CollectiveRow, Detail
+    from hlo_lens.questions.diff.causes import Cause
+    from hlo_lens.questions.diff.collectives import CollectiveDiff, CollectiveRow
     from hlo_lens.questions.diff.explained import LineDiff
     from hlo_lens.questions.diff.memory import MemoryDiff, PeakDiff
     from hlo_lens.questions.diff.module_diff import DumpDiff, ModuleDiff
-    from hlo_lens.questions.diff.shardings import (
-        DonationDiff,
-        ShardingDiff,
-        ShardingRow,
-    )
+    from hlo_lens.questions.diff.shardings import ShardingDiff, ShardingRow
     from hlo_lens.questions.findings.changes import FindingChanges
     from hlo_lens.questions.matching.program_diff import ProgramDiff
-    from hlo_lens.questions.snapshots.figures import SpacePeak
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
 MOST_CHARACTERS = 65_000
@@ -56,11 +50,8 @@ MOST_CHARACTERS = 65_000
 
 NO_CHANGE = "no change"
 NO_MEMORY = "not known: no side has a buffer assignment, or a schedule to estimate by"
-NO_KNOWN_CHANGE = f"{NO_CHANGE} in what is known"
 NO_TEXT = "not known: one side has no HLO text"
 CUT_TEXT = "not known: the HLO text of one side ends too early"
-NO_NAMES = "not known: a snapshot without program does not keep noise"
-ONLY_FINGERPRINT = "changed; its edits are not known without the program of both sides"
 _MOST_NAMES = 8
 
 
@@ -72,7 +63,7 @@ def diff_report(diff: DumpDiff, names: tuple[str, str], *, by: str | None = None
         names: Paths of the two sides.
         by: ``source`` for the changed lines of the user's program alone.
     """
-    shown = sorted((one for one in diff.modules if not one.identical or one.unknown), key=weight)
+    shown = sorted((one for one in diff.modules if not one.identical or one.unknown), key=_weight)
     if not shown and len(diff.modules) == 1:
         shown = [diff.modules[0]]
     return Report(
@@ -84,12 +75,12 @@ def diff_report(diff: DumpDiff, names: tuple[str, str], *, by: str | None = None
 
 
 def _head(diff: DumpDiff, names: tuple[str, str]) -> Section:
-    changed = sum(not module.identical for module in diff.modules)
+    changed = [module for module in diff.modules if not module.identical]
     facts = [("compared", " -> ".join(names))]
-    if len(diff.modules) != 1 or diff.added or diff.removed or any(diff.copies):
-        same = len(diff.modules) - changed
-        parts = [f"{plural(len(diff.modules), 'pair')}: {changed} changed, {same} unchanged"]
-        copies = sum(map(len, diff.copies))
+    copies = sum(map(len, diff.copies))
+    if len(diff.modules) != 1 or diff.added or diff.removed or copies:
+        same = len(diff.modules) - len(changed)
+        parts = [f"{plural(len(diff.modules), 'pair')}: {len(changed)} changed, {same} unchanged"]
         others = (
             (len(diff.removed), "removed"),
             (len(diff.added), "added"),
@@ -100,22 +91,19 @@ def _head(diff: DumpDiff, names: tuple[str, str]) -> Section:
     for label, modules in (("removed", diff.removed), ("added", diff.added)):
         if modules:
             facts.append((label, listed_names(modules)))
-    verdict = NO_KNOWN_CHANGE if any(module.unknown for module in diff.modules) else NO_CHANGE
-    if not diff.identical:
-        verdict = "undecided: a text ends too early" if diff.is_undecided else _changed_text(diff)
-    tables = (modules_table(diff),) if changed > 1 else ()
+    if diff.identical:
+        is_unknown = any(module.unknown for module in diff.modules)
+        verdict = f"{NO_CHANGE} in what is known" if is_unknown else NO_CHANGE
+    elif diff.is_undecided:
+        verdict = "undecided: a text ends too early"
+    else:
+        rows = [_changed_module(changed[0])] if len(changed) == 1 else []
+        sizes = [(r.delta_total_bytes, "must fit") for r in rows]
+        sizes += [(r.delta_wire_bytes, "sent") for r in rows]
+        texts = [f"{format_delta(size)} {what}" for size, what in sizes if size]
+        verdict = f"changed: {', '.join(texts)}" if texts else "changed"
+    tables = (_modules_table(changed),) if len(changed) > 1 else ()
     return Section(title=f"hlo-lens diff: {verdict}", facts=tuple(facts), tables=tables)
-
-
-def _changed_text(diff: DumpDiff) -> str:
-    """Return that something changed; of a single changed module, by how many bytes."""
-    modules = [module for module in diff.modules if not module.identical]
-    if len(modules) != 1:
-        return "changed"
-    row = changed_module(modules[0])
-    sizes = ((row.delta_total_bytes, "must fit"), (row.delta_wire_bytes, "sent"))
-    texts = [f"{format_delta(size)} {what}" for size, what in sizes if size]
-    return f"changed: {', '.join(texts)}" if texts else "changed"
 
 
 def listed_names(modules: Sequence[ModuleSnapshot]) -> str:
@@ -141,21 +129,20 @@ def module_section(diff: ModuleDiff, by: str | None = None) -> Section:
 
 
 def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
-    if diff.note:
-        yield "pair", diff.note
-    if diff.differences:
-        yield "incomparable", "; ".join(diff.differences)
-    if diff.toolchain:
-        yield "toolchain", diff.toolchain
-    if fits := _fits_text(diff):
-        yield "fit", fits
+    heads = (
+        ("pair", diff.note),
+        ("incomparable", "; ".join(diff.differences)),
+        ("toolchain", diff.toolchain),
+        ("fit", _fits_text(diff)),
+    )
+    yield from ((label, text) for label, text in heads if text)
     yield from _cause_facts(diff)
-    if "memory" in diff.subjects and diff.memory is None:
-        yield "memory", missing_memory(diff.head) or missing_memory(diff.base) or NO_MEMORY
     if diff.memory is not None:
         yield from memory_facts(diff.memory)
+    elif "memory" in diff.subjects:
+        yield "memory", missing_memory(diff.head) or missing_memory(diff.base) or NO_MEMORY
     if "collectives" in diff.subjects:
-        yield "sent", NO_TEXT if diff.collectives is None else sent_text(diff.collectives)
+        yield "sent", NO_TEXT if diff.collectives is None else _sent_text(diff.collectives)
     work = Delta(diff.base.facts.flops, diff.head.facts.flops)
     if work.delta:
         sizes = [format_flops(size) for size in (work.base, work.head) if size is not None]
@@ -171,30 +158,40 @@ def _fits_text(diff: ModuleDiff) -> str:
     limit = diff.limit_bytes
     if total is None or limit is None or total.base is None or total.head is None:
         return ""
-    is_new = total.base <= limit < total.head
-    if not is_new and not total.head <= limit < total.base:
+    if total.base <= limit < total.head:
+        over = format_bytes(total.head - limit)
+        words, rest = "does not fit {} any more", f", {over} too much"
+    elif total.head <= limit < total.base:
+        words, rest = "fits {} now", ""
+    else:
         return ""
-    over = f", {format_bytes(total.head - limit)} too much" if is_new else ""
-    words = "does not fit {} any more" if is_new else "fits {} now"
-    return f"{words.format(format_bytes(limit))}: {format_bytes(total.head)} must fit{over}"
+    return f"{words.format(format_bytes(limit))}: {format_bytes(total.head)} must fit{rest}"
 
 
 def _program_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
     """Yield shardings and instructions where no cause says what changed, and the noise."""
     causes = () if diff.lines is None else diff.lines.causes
-    if "sharding" in diff.subjects:
-        cut_text = CUT_TEXT if diff.base.is_truncated or diff.head.is_truncated else NO_TEXT
-        found = diff.shardings
-        if found is None or not causes or found.problem or found.unknown:
-            yield "sharding", cut_text if found is None else sharding_text(found)
-    if diff.program is not None:
-        facts = program_diff_facts(diff.program)
-        yield from facts if not causes or diff.program.identical else facts[1:]
+    found, program = diff.shardings, diff.program
+    if "sharding" in diff.subjects and found is None:
+        is_cut = diff.base.is_truncated or diff.head.is_truncated
+        yield "sharding", CUT_TEXT if is_cut else NO_TEXT
+    elif found is not None and (not causes or found.problem or found.unknown):
+        text = _counts((*found.entries, *found.annotations)) or NO_CHANGE
+        if found.unknown:
+            text += f"; {plural(found.unknown, 'value')} with a sharding on one side only"
+        yield "sharding", f"{text}; {found.problem}" if found.problem else text
+    if program is not None:
+        facts = program_diff_facts(program)
+        yield from facts if not causes or program.identical else facts[1:]
+    elif "program" in diff.subjects and diff.is_program_equal:
+        is_unknown = diff.is_heedful
+        no_names = "not known: a snapshot without program does not keep noise"
+        yield "program", no_names if is_unknown else f"{NO_CHANGE} but names"
     elif "program" in diff.subjects:
-        of_equal = NO_NAMES if diff.is_heedful else f"{NO_CHANGE} but names"
-        texts = {None: NO_TEXT, True: of_equal, False: ONLY_FINGERPRINT}
-        problem = diff.program_problem if diff.is_program_equal is False else ""
-        yield "program", f"{texts[diff.is_program_equal]}{problem and f' ({problem})'}"
+        is_known = diff.is_program_equal is False
+        text = "changed; its edits are not known without the program of both sides"
+        problem = f" ({diff.program_problem})" if diff.program_problem else ""
+        yield "program", f"{text}{problem}" if is_known else NO_TEXT
     if not diff.identical:
         yield "more", "hlo-lens diff with --by source: lines; with -n 20: values, collectives"
 
@@ -206,9 +203,9 @@ def _tables(diff: ModuleDiff) -> Iterator[Table]:
     if diff.findings is not None and diff.findings.row_count:
         yield Table.of(diff.findings, title="Findings new and gone", is_data_only=True)
     if memory is not None and memory.is_changed:
-        yield from statement_tables(memory) if memory.has_other_numbers else ()
+        yield from [_statement_table(memory)] if memory.has_other_numbers else []
         for peak in filter(lambda peak: peak.row_count, memory.peaks):
-            yield replace(peak_table(peak), is_data_only=peak.space in memory.small_spaces)
+            yield replace(_peak_table(peak), is_data_only=peak.is_small)
     if diff.donations is not None and diff.donations.row_count:
         yield Table.of(
             diff.donations,
@@ -216,26 +213,35 @@ def _tables(diff: ModuleDiff) -> Iterator[Table]:
             shown=("change", "name", "device_bytes", "device_shape", "base_output", "head_output"),
         )
     if diff.collectives is not None and diff.collectives.row_count:
-        yield _collectives_table(diff.collectives)
+        shown = (
+            *("change", "count", "kind", "axis", "times", "delta_wire_bytes", "source", "details"),
+            *("payload_bytes", "group_size"),
+        )
+        title = "Collectives that changed, bytes of one run"
+        table = Table.of(diff.collectives, title=title, shown=shown)
+        yield with_marks(replace(table, kept=("kind",)))
     if diff.shardings is not None and diff.shardings.row_count:
         yield _shardings_table(diff.shardings)
-    if diff.program is not None:
-        yield from program_diff_tables(diff.program)
+    if diff.program is not None and diff.program.groups:
+        count = plural(diff.program.unseen_literals, "constant")
+        note = f"{count} without printed value: taken to be equal"
+        table = Table.of(
+            diff.program,
+            title="Program",
+            shown=("edit", "instructions", "opcode", "what", "where", "op_name", "source"),
+            notes=(note,) if diff.program.unseen_literals else (),
+        )
+        yield replace(table, kept=("opcode", "source"), wrapped=("what",))
 
 
 def _notes(diff: ModuleDiff) -> Iterator[str]:
-    note = None if diff.program is None else text_note(diff.program)
-    if note is not None:
-        yield note
     if diff.memory is not None and diff.memory.unexplained:
         spaces = ", ".join(diff.memory.unexplained)
         yield f"the difference in {spaces} is not attributed to values: one side has no schedule"
     for side, module in (("base", diff.base), ("head", diff.head)):
         if module.gap_count:
-            yield (
-                f"{plural(module.gap_count, 'place')} of the {side} could not be read and are not "
-                "counted here"
-            )
+            places = plural(module.gap_count, "place")
+            yield f"{places} of the {side} could not be read and are not counted here"
         if module.undefined_count:
             parts = plural(module.undefined_count, "part")
             yield f"the {side} lacks {parts} that its text uses; they are not counted here"
@@ -246,6 +252,9 @@ def _notes(diff: ModuleDiff) -> Iterator[str]:
 MOST_CAUSES = 4
 _MOST_LINES = 4
 _MOST_CONSEQUENCES = 8
+_LEAST_SHARE = 0.02
+"""Share of the largest part of a cause from which a part has a line of its own."""
+
 SAME_PROGRAM = "none in the program, which is the same"
 OTHER_MEMORY = f"{SAME_PROGRAM}: the compiler assigned memory otherwise"
 OTHER_TOOLS = (
@@ -260,14 +269,16 @@ def _cause_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
     lines, program = diff.lines, diff.program
     if lines is None:
         return
-    if not lines.causes and program is not None and program.identical:
+    named = [row for row in lines.lines if row.source is not None]
+    if lines.causes:
+        pass
+    elif program is not None and program.identical:
         has_other_memory = diff.memory is not None and diff.memory.is_changed
         yield "cause", OTHER_MEMORY if has_other_memory else SAME_PROGRAM
-    elif not lines.causes and lines.is_source:
-        is_changed = any(row.source is not None and row.changed for row in lines.lines)
-        other = NOT_FOUND if is_changed else OTHER_TOOLS
+    elif lines.is_source:
+        other = NOT_FOUND if any(row.changed for row in named) else OTHER_TOOLS
         yield "cause", SAME_SOURCE if lines.is_source_equal else other
-    elif not lines.causes and any(row.source is not None for row in lines.lines):
+    elif named:
         yield "cause", NOT_FOUND
     for cause in lines.causes[:MOST_CAUSES]:
         yield "cause", cause_text(cause)
@@ -300,45 +311,38 @@ def _amounts(causes: Sequence[Cause]) -> str:
 def _consequence_texts(cause: Cause) -> Iterator[str]:
     """Yield what follows from a cause: without bytes first, then its parts, small ones as one."""
     plain = [one for one in cause.consequences if one.delta_bytes is one.delta_wire_bytes is None]
-    parts = [one for one in cause.consequences if one not in plain]
-    shown = [one for one in parts if _is_large(one, cause)][:_MOST_CONSEQUENCES]
-    for one in (*plain[:FEW], *shown):
+    sizes = [
+        (one, (abs(one.delta_bytes or 0), abs(one.delta_wire_bytes or 0)))
+        for one in cause.consequences
+        if one not in plain
+    ]
+    most = [max((pair[place] for _, pair in sizes), default=0) for place in (0, 1)]
+    large = [
+        one
+        for one, pair in sizes
+        if any(size > _LEAST_SHARE * top for size, top in zip(pair, most, strict=True))
+    ][:_MOST_CONSEQUENCES]
+    for one in (*plain[:FEW], *large):
         size = one.delta_wire_bytes if one.delta_bytes is None else one.delta_bytes
         yield "  ".join(
             part for part in (size and format_delta(size), one.what, one.source) if part
         )
-    others = [one for one in parts if one not in shown]
-    sums = [
+    others = [one for one, _ in sizes if one not in large]
+    sums = (
         (sum(one.delta_bytes or 0 for one in others), "other memory"),
         (sum(one.delta_wire_bytes or 0 for one in others), "sent otherwise"),
-    ]
-    texts = [f"{format_delta(size)}  {what}" for size, what in sums if size]
-    yield from texts
-
-
-_LEAST_SHARE = 0.02
-
-
-def _is_large(one: Consequence, cause: Cause) -> bool:
-    """Return whether a part is worth a line of its own."""
-    known = [
-        max((abs(part) for c in cause.consequences if (part := getattr(c, name))), default=0)
-        for name in ("delta_bytes", "delta_wire_bytes")
-    ]
-    sizes = one.delta_bytes or 0, one.delta_wire_bytes or 0
-    return any(
-        size and abs(size) > _LEAST_SHARE * most for size, most in zip(sizes, known, strict=True)
     )
+    yield from (f"{format_delta(size)}  {what}" for size, what in sums if size)
 
 
 def _lines_table(lines: LineDiff, *, is_whole: bool = False) -> Table:
     """Return the lines of the user's program that changed."""
-    counts = () if lines.is_source is None else ("added", "removed", "changed")  # of a snapshot
-    what = () if lines.is_source is None else ("what",)
+    is_saved = lines.is_source is None  # counts of a snapshot are not known
+    counts = () if is_saved else ("added", "removed", "changed")
     table = Table.of(
         lines,
         title="Lines of your program that changed",
-        shown=("source", *counts, "delta_peak_bytes", "delta_wire_bytes", *what),
+        shown=("source", *counts, "delta_peak_bytes", "delta_wire_bytes", *["what"][is_saved:]),
         notes=("instructions are those after optimizations",) if lines.is_source is False else (),
     )
     return replace(table, is_whole=is_whole, wrapped=("what",))
@@ -347,7 +351,7 @@ def _lines_table(lines: LineDiff, *, is_whole: bool = False) -> Table:
 # ---- memory ------------------------------------------------------------------------------------
 
 
-def delta_text(delta: Delta, kinds: tuple[Kind, Kind] = (Kind.EXACT, Kind.EXACT)) -> str:
+def _delta_text(delta: Delta, kinds: tuple[Kind, Kind] = (Kind.EXACT, Kind.EXACT)) -> str:
     """Return a size before and after, marked by kind, with the difference; ``?`` if not known."""
     base, head = (
         "?" if size is None else Amount(size, kind).text(format_bytes)
@@ -361,47 +365,38 @@ def delta_text(delta: Delta, kinds: tuple[Kind, Kind] = (Kind.EXACT, Kind.EXACT)
 
 
 def _percent(delta: Delta) -> str:
-    is_known = delta.delta is not None
-    return format_change(delta.base or 0, delta.head or 0) if is_known else ""
-
-
-def memory_facts(memory: MemoryDiff) -> Iterator[tuple[str, str]]:
-    """Yield the changes of what must fit and of the peaks, or why they are not known.
-
-    Spaces beside the default one only where they changed by more than 1 %; `-n` shows the others.
-    """
-    if memory.problem:
-        yield "memory", memory.problem
-    elif not memory.is_changed:
-        yield "memory", NO_CHANGE
-    else:
-        yield "memory", f"total {delta_text(memory.metrics['total_bytes'], memory.kinds)}"
-    for peak in memory.peaks:
-        base, head = ((one and one.bytes) or 0 for one in (peak.base, peak.head))
-        is_default = peak.color == DEFAULT_SPACE
-        if peak.space in memory.small_spaces or not peak.is_peak:
-            continue
-        text = delta_text(Delta(base, head), memory.kinds)
-        if is_default and peak.has_moved and peak.base is not None and peak.head is not None:
-            places = [one.source or moment_text(one) for one in (peak.base, peak.head)]
-            if places[0] != places[1]:
-                yield "peak", f"{text}; moved from {places[0]} to {places[1]}"
-        elif not is_default and abs(head - base) > _LEAST_CHANGE * base:
-            yield f"{peak.space}", text
+    return "" if delta.delta is None else format_change(delta.base or 0, delta.head or 0)
 
 
 _LEAST_CHANGE = 0.01
-"""Share by which other memory spaces changed that are listed."""
+"""Share by which memory spaces beside the default one changed that are listed."""
 
 
-def moment_text(peak: SpacePeak) -> str:
-    """Return the place of a peak in the program."""
-    words = [word for word in (peak.source, peak.op_name) if word]
-    return " ".join(words) or peak.opcode or "the whole program"
+def memory_facts(memory: MemoryDiff) -> Iterator[tuple[str, str]]:
+    """Yield the changes of what must fit and of the peaks, or why they are not known."""
+    if memory.problem or not memory.is_changed:
+        yield "memory", memory.problem or NO_CHANGE
+    else:
+        yield "memory", f"total {_delta_text(memory.metrics['total_bytes'], memory.kinds)}"
+    for peak in memory.peaks:
+        if peak.is_small or not peak.is_peak:
+            continue
+        base, head = ((one and one.bytes) or 0 for one in (peak.base, peak.head))
+        text = _delta_text(Delta(base, head), memory.kinds)
+        if peak.color == DEFAULT_SPACE:
+            places = [
+                one.source or one.op_name or one.opcode or "the whole program"
+                for one in (peak.base, peak.head)
+                if one is not None
+            ]
+            if peak.has_moved and places[0] != places[-1]:
+                yield "peak", f"{text}; moved from {places[0]} to {places[1]}"
+        elif abs(head - base) > _LEAST_CHANGE * base:
+            yield peak.space, text
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class _Figure:
     """A figure of the statement of memory in base and head."""
 
     metric: Annotated[str, "path in the report's memory object"]
@@ -411,52 +406,32 @@ class Figure:
     change: Annotated[str, "difference in percent"]
 
 
-def statement_tables(memory: MemoryDiff) -> Iterator[Table]:
-    """Yield the figures of the statement that differ; of one space, or of each of several.
-
-    Text leaves out those of spaces of few bytes, and the name of the default space; CSV has both.
-    """
-    figures = [
-        Figure(name, delta.base, delta.head, delta.delta, _percent(delta))
-        for name, delta in memory.metrics.items()
-        if _is_shown(name, memory.metrics)
-    ]
-    changed = [figure for figure in figures if figure.base != figure.head]
-    folded = tuple(f"spaces[{name}]." for name in memory.small_spaces)
-    shown = [figure for figure in changed if not (folded and figure.metric.startswith(folded))]
-    hidden = len(changed) - len(shown)
-    counts = (
-        (len(figures) - len(changed), "without change"),
-        (hidden, "of small spaces not shown"),
-    )
+def _statement_table(memory: MemoryDiff) -> Table:
+    """Return the figures of the statement that differ."""
     sides = zip(("base", "head"), memory.kinds, strict=True)
     estimated = " and ".join(side for side, kind in sides if kind is Kind.ESTIMATE)
     title = f"Memory of one device{f', {estimated} estimated' if estimated else ''}"
-    names = [f"spaces[{peak.space}]." for peak in memory.peaks if peak.color == DEFAULT_SPACE]
-    short = [
-        replace(figure, metric=figure.metric.removeprefix("".join(names[:1]))) for figure in shown
+    figures = [
+        _Figure(name, delta.base, delta.head, delta.delta, _percent(delta))
+        for name, delta in memory.metrics.items()
+        if delta.is_changed and not _is_repeated(name, memory.metrics)
     ]
-    text, table = (
-        table_of("memory-statement", title, columns, [*rows_of(listed, columns)])
-        for columns in (columns_of(Figure),)
-        for listed in (short, changed)
-    )
-    notes = tuple(f"{plural(number, 'figure')} {what}" for number, what in counts if number)
-    yield replace(text, notes=notes, is_whole=True, is_text_only=True)
-    yield replace(table, text_only=("change",), is_data_only=True)
+    columns = columns_of(_Figure)
+    table = table_of("memory-statement", title, columns, [*rows_of(figures, columns)])
+    return replace(table, is_whole=True, text_only=("change",))
 
 
-def _is_shown(name: str, metrics: Mapping[str, Delta]) -> bool:
-    """Return whether no other figure is the same by definition."""
+def _is_repeated(name: str, metrics: Mapping[str, Delta]) -> bool:
+    """Return whether another figure is the same by definition."""
     if name == PEAK:
-        return not any(other.startswith("spaces[") for other in metrics)
+        return any(other.startswith("spaces[") for other in metrics)
     last = name.rpartition(".")[2]
     if not name.startswith("spaces[") or last in ("peak_bytes", "fragmentation_bytes"):
-        return True
-    return last == "total_bytes" and metrics[name] != metrics[last]
+        return False
+    return last != "total_bytes" or metrics[name] == metrics[last]
 
 
-def peak_table(peak: PeakDiff) -> Table:
+def _peak_table(peak: PeakDiff) -> Table:
     """Return the values that differ in a memory space."""
     title = f"Differences at the peak of {peak.space}"
     if peak.rest:
@@ -473,57 +448,34 @@ def peak_table(peak: PeakDiff) -> Table:
     return with_marks(table)
 
 
-def donation_text(donations: DonationDiff) -> str:
-    """Return the arguments whose memory a result no longer reuses, or newly reuses."""
-    parts: list[str] = []
-    for change in ("lost", "gained"):
-        names = donations.names_of(change)
-        if names:
-            size = format_bytes(donations.bytes_of(change))
-            words = f"{change} for {plural(len(names), 'argument')} of {size}"
-            parts.append(f"{words}: {listed(names, _MOST_NAMES)}")
-    return "; ".join(parts)
-
-
-# ---- findings, collectives, shardings ----------------------------------------------------------
+# ---- findings, collectives, shardings, program -------------------------------------------------
 
 _MOST_FINDINGS = 3
 
 
 def findings_facts(changes: FindingChanges) -> Iterator[tuple[str, str]]:
     """Yield the findings that are new and gone, one line each, and what is not known."""
-    label = "findings"
+    texts = []
     for word, found in (("new", changes.new), ("gone", changes.gone)):
-        for one in found[:_MOST_FINDINGS]:
-            yield label, f"{word} {change_text(one)}"
-            label = " "
+        texts += [f"{word} {change_text(one)}" for one in found[:_MOST_FINDINGS]]
         if len(found) > _MOST_FINDINGS:
-            yield label, f"{len(found) - _MOST_FINDINGS} more {word}"
-    codes = changes.undecided
-    if codes:
-        yield label, f"{plural(len(codes), 'rule')} not decided: {listed(codes, _MOST_NAMES)}"
+            texts.append(f"{len(found) - _MOST_FINDINGS} more {word}")
+    if codes := changes.undecided:
+        texts.append(f"{plural(len(codes), 'rule')} not decided: {listed(codes, _MOST_NAMES)}")
+    yield from zip(["findings", *[" "] * len(texts)], texts, strict=False)
 
 
-def sent_text(found: CollectiveDiff) -> str:
+def _sent_text(found: CollectiveDiff) -> str:
     """Return the bytes on the wire per device, and the changes of the numbers of collectives."""
     if not found.changed:
         return f"{NO_CHANGE} ({plural(found.unchanged, 'collective')})"
-    wire = found.wire_bytes
-    bound = "at most " if wire.is_at_most else ""
+    bound = "at most " if found.wire_bytes.is_at_most else ""
     kinds = [
         f"{kind} {delta.base:,} -> {delta.head:,}"
         for kind, delta in found.counts.items()
         if delta.base != delta.head
     ]
-    return "; ".join([f"{bound}{delta_text(wire)}", _counts(found.changed), *kinds])
-
-
-def sharding_text(found: ShardingDiff) -> str:
-    """Return the numbers of values whose sharding changed."""
-    text = _counts((*found.entries, *found.annotations)) or NO_CHANGE
-    if found.unknown:
-        text += f"; {plural(found.unknown, 'value')} with a sharding on one side only"
-    return f"{text}; {found.problem}" if found.problem else text
+    return "; ".join([f"{bound}{_delta_text(found.wire_bytes)}", _counts(found.changed), *kinds])
 
 
 def _counts(rows: Iterable[CollectiveRow | ShardingRow]) -> str:
@@ -531,32 +483,6 @@ def _counts(rows: Iterable[CollectiveRow | ShardingRow]) -> str:
     for row in rows:
         counts[row.change] += row.count
     return ", ".join(f"{count:,} {change}" for change, count in counts.items())
-
-
-_COLLECTIVES = (
-    *("change", "count", "kind", "axis", "times", "delta_wire_bytes", "source", "details"),
-    *("payload_bytes", "group_size"),
-)
-
-
-def detail_text(detail: Detail) -> str:
-    """Return one difference between two collectives as text."""
-    if not detail.is_bytes:
-        return str(detail)
-    sizes = [n if n is None else format_bytes(int(n)) for n in (detail.base, detail.head)]
-    return str(detail._replace(base=sizes[0] or "?", head=sizes[1] or "?"))
-
-
-def _collectives_table(diff: CollectiveDiff) -> Table:
-    """Return the changed collectives, with readable sizes in their details."""
-
-    def rows() -> Iterator[Row]:
-        for row in diff.changed:
-            details = (detail_text(detail) for detail in row.changes if detail.what != "times")
-            yield from rows_of([replace(row, details=", ".join(details))], diff.COLUMNS)
-
-    table = Table.of(diff, title="Collectives that changed, bytes of one run", shown=_COLLECTIVES)
-    return with_marks(replace(table, read_rows=rows, kept=("kind",)))
 
 
 def _shardings_table(found: ShardingDiff) -> Table:
@@ -571,21 +497,8 @@ def _shardings_table(found: ShardingDiff) -> Table:
     return replace(table, kept=("base_spec", "head_spec", "source"))
 
 
-# ---- the program -------------------------------------------------------------------------------
-
-SHOWN = ("edit", "instructions", "opcode", "what", "where", "op_name", "source")
-"""Columns of edits in text."""
-
-COUNTS = ("unchanged", "changed", "added", "removed", "moved")
+_COUNTS = ("unchanged", "changed", "added", "removed", "moved")
 """Numbers of instructions by change."""
-
-_NAMED = 3
-_OF_TEXTS = {Noise.CHANNEL_IDS, Noise.INSTRUCTION_ORDER, Noise.COMPUTATION_ORDER}
-TEXTS_DIFFER = (
-    "diff compares programs, which are equal here; hlo-lens ls compares texts, and counts other "
-    "channel ids and another order of instructions as differences"
-)
-_LONGEST = 120
 
 
 def program_diff_facts(diff: ProgramDiff) -> tuple[tuple[str, str], ...]:
@@ -593,61 +506,17 @@ def program_diff_facts(diff: ProgramDiff) -> tuple[tuple[str, str], ...]:
 
     Numbers of noise count instructions; of the order of computations they count computations.
     """
-    counts = {name: getattr(diff, name) for name in COUNTS}
+    counts = {name: getattr(diff, name) for name in _COUNTS}
     counts["added"] -= diff.left_out_head  # text lists what is left out as noise
     counts["removed"] -= diff.left_out_base
     text = ", ".join(f"{format_count(count)} {kind}" for kind, count in counts.items())
     if diff.identical:
         text = f"{NO_CHANGE}: {plural(diff.unchanged, 'instruction')}"
+    elif of_module := Counter(change.what for change in diff.module_changes):
+        attributes = [f"{what} ({count})" for what, count in of_module.items()]
+        text += f"; of the module: {listed(attributes, FEW)}"
     ignored = [f"{kind.value} ({format_count(n)})" for kind, n in diff.ignored.items()]
     return (("program", text), *([("ignored", ", ".join(ignored))] if ignored else []))
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleChange:
-    """Changes of one attribute of a module, in one direction."""
-
-    what: Annotated[str, "input_output_alias, buffer_donor, or the header attribute"]
-    edit: Annotated[str, "lost, gained or changed"]
-    count: Annotated[int, Unit.COUNT, "how many"]
-    base: Annotated[str | None, "in the base, the first few"]
-    head: Annotated[str | None, "in the head, the first few"]
-
-
-def program_diff_tables(diff: ProgramDiff) -> tuple[Table, ...]:
-    """Return the tables of changes of the module, and of instructions; without empty ones."""
-    groups: dict[tuple[str, str], list[Change]] = {}
-    for change in diff.module_changes:
-        edit = "gained" if change.base is None else "lost" if change.head is None else "changed"
-        groups.setdefault((change.what, edit), []).append(change)
-    changes = [
-        ModuleChange(*key, len(group), _few(c.base for c in group), _few(c.head for c in group))
-        for key, group in groups.items()
-    ]
-    columns, tables = columns_of(ModuleChange), []
-    if changes:
-        tables.append(table_of("module-diff", "Module", columns, [*rows_of(changes, columns)]))
-    if diff.groups:
-        count = plural(diff.unseen_literals, "constant")
-        note = f"{count} without printed value: taken to be equal"
-        notes = (note,) if diff.unseen_literals else ()
-        table = Table.of(diff, title="Program", shown=SHOWN, notes=notes)
-        tables.append(replace(table, kept=("opcode", "source"), wrapped=("what",)))
-    return tuple(tables)
-
-
-def _few(texts: Iterable[str | None]) -> str | None:
-    """Return the first few texts and the number of the others; None without any."""
-    some = [text for text in texts if text is not None]
-    shown = [t if len(t) <= _LONGEST else f"{t[: _LONGEST - 3]}..." for t in some[:_NAMED]]
-    more = len(some) - len(shown)
-    return "; ".join([*shown, *([f"[{more} more]"] if more else [])]) or None
-
-
-def text_note(diff: ProgramDiff) -> str | None:
-    """Return a note if programs are equal whose texts differ for `hlo-lens ls`, else None."""
-    is_equal = diff.identical and not _OF_TEXTS.isdisjoint(diff.ignored)
-    return TEXTS_DIFFER if is_equal else None
 
 
 # ---- overview of modules -----------------------------------------------------------------------
@@ -668,8 +537,7 @@ class ChangedModule:
     instructions: Annotated[int | None, Unit.COUNT, "instructions changed, added, removed or moved"]
 
 
-def changed_module(diff: ModuleDiff) -> ChangedModule:
-    """Return the changes of a module in numbers."""
+def _changed_module(diff: ModuleDiff) -> ChangedModule:
     metrics = {} if diff.memory is None else diff.memory.metrics
     unknown, found, program = Delta(None, None), diff.collectives, diff.program
     return ChangedModule(
@@ -679,26 +547,25 @@ def changed_module(diff: ModuleDiff) -> ChangedModule:
         delta_wire_bytes=None if found is None else found.wire_bytes.delta,
         collectives=None if found is None else sum(row.count for row in found.changed),
         shardings=None if diff.shardings is None else diff.shardings.row_count,
-        instructions=None if program is None else sum(getattr(program, n) for n in COUNTS[1:]),
+        instructions=None if program is None else sum(getattr(program, n) for n in _COUNTS[1:]),
     )
 
 
-def weight(diff: ModuleDiff) -> tuple[int, int]:
+def _weight(diff: ModuleDiff) -> tuple[int, int]:
     """Return the sort key: change of total bytes, then of bytes on the wire."""
-    module = changed_module(diff)
+    module = _changed_module(diff)
     return -abs(module.delta_total_bytes or 0), -abs(module.delta_wire_bytes or 0)
 
 
-def modules_table(diff: DumpDiff) -> Table:
+def _modules_table(changed: Sequence[ModuleDiff]) -> Table:
     """Return one line for each module that changed, with the sums that are known."""
-    changed = sorted((one for one in diff.modules if not one.identical), key=weight)
     columns = columns_of(ChangedModule)
-    rows = [*rows_of(map(changed_module, changed), columns)]
-    totals: dict[str, int] = {}
-    for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
-        numbers = [cell for cell in cells if isinstance(cell, int)]
-        if len(numbers) == len(rows):
-            totals[column.name] = sum(numbers)
+    rows = [*rows_of(map(_changed_module, sorted(changed, key=_weight)), columns)]
+    totals = {
+        column.name: sum(number for number in cells if isinstance(number, int))
+        for column, cells in zip(columns, zip(*rows, strict=True), strict=True)
+        if all(isinstance(cell, int) for cell in cells)
+    }
     return table_of("modules", "Modules that changed", columns, rows, totals=totals)
 
 
@@ -737,9 +604,8 @@ def module_object(diff: ModuleDiff) -> dict[str, object]:
         "line_rows": _rows(lines),
         "line_rows_stage": stages[None if lines is None else lines.is_source],
         **_memory_object(diff.memory),
-        "findings": None
-        if findings is None
-        else {
+        "findings": findings
+        and {
             "new": [*map(facts_object, findings.new)],
             "gone": [*map(facts_object, findings.gone)],
             "kept": findings.kept,
@@ -748,9 +614,9 @@ def module_object(diff: ModuleDiff) -> dict[str, object]:
         "donation_rows": _rows(diff.donations),
         **_collectives_object(diff.collectives),
         "sharding_rows": _rows(shardings),
-        "sharding_unknown": None if shardings is None else shardings.unknown,
-        "sharding_renamed": None if shardings is None else shardings.renamed,
-        "sharding_problem": None if shardings is None else shardings.problem or None,
+        "sharding_unknown": shardings and shardings.unknown,
+        "sharding_renamed": shardings and shardings.renamed,
+        "sharding_problem": (shardings and shardings.problem) or None,
         "program": _program_object(diff),
         "program_rows": _rows(diff.program),
         "program_identical": diff.is_program_equal,
@@ -780,9 +646,7 @@ def _peak_object(peak: PeakDiff) -> dict[str, object]:
         for side in (peak.base, peak.head)
     )
     return {
-        "space": peak.space,
-        "color": peak.color,
-        "is_peak": peak.is_peak,
+        **{name: getattr(peak, name) for name in ("space", "color", "is_peak")},
         "base": base,
         "head": head,
         "delta": peak.delta_bytes,
@@ -796,13 +660,12 @@ def _collectives_object(diff: CollectiveDiff | None) -> dict[str, object]:
     def sides(deltas: Mapping[str, Delta]) -> dict[str, dict[str, int | None]]:
         return {kind: {"base": delta.base, "head": delta.head} for kind, delta in deltas.items()}
 
-    runs = {} if diff is None else diff.dynamic_counts
     return {
         "collectives": diff and sides(diff.counts),
-        "collectives_dynamic": diff and sides(runs),
+        "collectives_dynamic": diff and sides(diff.dynamic_counts),
         "wire_bytes_per_device": diff and diff.wire_bytes.to_dict(),
         "collectives_dynamic_is_at_most": diff
-        and {kind: delta.is_at_most for kind, delta in runs.items()},
+        and {kind: delta.is_at_most for kind, delta in diff.dynamic_counts.items()},
         "wire_bytes_is_at_most": diff and diff.wire_bytes.is_at_most,
         "collective_rows": _rows(diff),
     }
@@ -815,19 +678,16 @@ def _program_object(diff: ModuleDiff) -> Mapping[str, object] | None:
     if diff.program is not None:
         return program_diff_json(diff.program)
     if diff.is_program_equal:
-        counts: dict[str, int | None] = dict.fromkeys(COUNTS, 0)
+        counts: dict[str, int | None] = dict.fromkeys(_COUNTS, 0)
         return {**counts, "unchanged": diff.head.facts.instructions}
-    return dict.fromkeys(COUNTS)
+    return dict.fromkeys(_COUNTS)
 
 
 def program_diff_json(diff: ProgramDiff) -> Mapping[str, object]:
     """Return the JSON object ``program``: counts of instructions, and ignored noise."""
+    kept = ("identical", "left_out_base", "left_out_head", "unseen_literals")
     return {
-        **{name: getattr(diff, name) for name in COUNTS},
-        "identical": diff.identical,
-        "left_out_base": diff.left_out_base,
-        "left_out_head": diff.left_out_head,
-        "unseen_literals": diff.unseen_literals,
+        **{name: getattr(diff, name) for name in (*_COUNTS, *kept)},
         "ignored": {kind.value: count for kind, count in diff.ignored.items()},
         "module_changes": [asdict(change) for change in diff.module_changes],
     }

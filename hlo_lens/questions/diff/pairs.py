@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, fields, replace
-from itertools import product
-from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from hlo_lens.text.names import plain_name, split_source
@@ -80,14 +78,7 @@ def _by_key(
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A number before and after; None if it is not known.
-
-    Attributes:
-        base: Before.
-        head: After.
-        is_comparable: Whether the two mean the same.
-        is_at_most: Whether a number is an upper bound.
-    """
+    """A number before and after; None if it is not known."""
 
     base: int | None
     head: int | None
@@ -192,13 +183,10 @@ def with_folders_of(base: ModuleSnapshot, head: ModuleSnapshot) -> ModuleSnapsho
 
 
 def _files(module: ModuleSnapshot) -> Iterator[str]:
-    """Yield the files of a module's sources."""
-    groups = [group.source for peak in module.peaks for group in peak.groups]
-    annotations = [annotation.source for annotation in module.annotations or ()]
-    for source in (*annotations, *(peak.source for peak in module.peaks), *groups):
-        file, _ = split_source(source)
-        if file is not None:
-            yield file
+    sources = [one.source for one in module.annotations or ()]
+    for peak in module.peaks:
+        sources += [peak.source, *(group.source for group in peak.groups)]
+    yield from (file for file, _ in map(split_source, sources) if file is not None)
     yield from (row.source_file for row in module.collectives or () if row.source_file)
 
 
@@ -208,22 +196,18 @@ SIGNATURE_DIFFERS = "paired by name; shapes of parameters or results differ"
 IN_ORDER = "one of {count} modules of this name and signature, paired in their order"
 ONLY_ONES = "names differ; each side has one module"
 
-_NONE: Mapping[int, int] = MappingProxyType({})
-
 _Pair: TypeAlias = tuple[int, int, str]
 """Index in the base, index in the head, and a note or an empty text."""
+
+_Module: TypeAlias = "tuple[int, ModuleSnapshot]"
+"""A module with its index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModulePairs:
-    """Modules by their indices on each side.
+    """Modules by their indices on each side; pairs have a note, or an empty text.
 
-    Attributes:
-        pairs: Index in the base, index in the head, and a note or an empty text.
-        removed: Indices in the base alone.
-        added: Indices in the head alone.
-        base_copies: Indices in the base of modules left out as copies of another.
-        head_copies: The same in the head.
+    Modules without partner are removed or added, or copies of another one of their side.
     """
 
     pairs: tuple[_Pair, ...]
@@ -237,8 +221,8 @@ def pair_modules(
     base: Sequence[ModuleSnapshot],
     head: Sequence[ModuleSnapshot],
     *,
-    base_copies: Mapping[int, int] = _NONE,
-    head_copies: Mapping[int, int] = _NONE,
+    base_copies: Mapping[int, int] | None = None,
+    head_copies: Mapping[int, int] | None = None,
 ) -> ModulePairs:
     """Return the pairs of the modules of two dumps.
 
@@ -249,152 +233,77 @@ def pair_modules(
             with equal fingerprints are copies without being named here.
         head_copies: The same in the head.
     """
-    sides = _Side(base, base_copies), _Side(head, head_copies)
-    every = list(range(len(base))), list(range(len(head)))
-    pairs = [*_only_pair(sides, every, lambda module: plain_name(module.name), ONLY_ONES)]
-    if not pairs:
-        mine, yours = (side.by_name() for side in sides)
-        for name in mine.keys() & yours.keys():
-            pairs += _pairs_of_name(sides, (mine[name], yours[name]))
-        pairs.sort()
-    removed, fewer = sides[0].alone([pair[0] for pair in pairs])
-    added, more = sides[1].alone([pair[1] for pair in pairs])
+    mine, yours = _distinct(base, base_copies or {}), _distinct(head, head_copies or {})
+    names = {plain_name(one.name) for _, one in mine}, {plain_name(one.name) for _, one in yours}
+    pairs: list[_Pair] = []
+    if len(mine) == 1 == len(yours):
+        pairs.append((mine[0][0], yours[0][0], "" if names[0] == names[1] else ONLY_ONES))
+    else:
+        for name in names[0] & names[1]:
+            sides = [[m for m in side if plain_name(m[1].name) == name] for side in (mine, yours)]
+            pairs += _pairs_of_name(*sides)
+    paired = {one for one, _, _ in pairs}, {other for _, other, _ in pairs}
+    known = {place for place, _ in mine}, {place for place, _ in yours}
     return ModulePairs(
-        pairs=tuple(pairs), removed=removed, added=added, base_copies=fewer, head_copies=more
+        pairs=tuple(sorted(pairs)),
+        removed=tuple(sorted(known[0] - paired[0])),
+        added=tuple(sorted(known[1] - paired[1])),
+        base_copies=tuple(place for place in range(len(base)) if place not in known[0]),
+        head_copies=tuple(place for place in range(len(head)) if place not in known[1]),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """Modules of one side, by index, and which are copies of others."""
+def _distinct(modules: Sequence[ModuleSnapshot], copies: Mapping[int, int]) -> list[_Module]:
+    """Return one module for each distinct program, the one with the best known memory.
 
-    modules: Sequence[ModuleSnapshot]
-    copies: Mapping[int, int]
-
-    def by_name(self) -> dict[str, list[int]]:
-        """Return the modules of each name."""
-        names: dict[str, list[int]] = defaultdict(list)
-        for index, module in enumerate(self.modules):
-            names[plain_name(module.name)].append(index)
-        return names
-
-    def memory_rank(self, index: int) -> int:
-        """Return how much is known of a module's memory: 2 as XLA assigned it, 1 estimated, 0."""
-        memory = self.modules[index].facts.memory
-        return 0 if memory is None else 2 if memory.source == "buffer-assignment" else 1
-
-    def identity(self, index: int) -> tuple[str, str | None, str] | None:
-        """Return what modules of one program share; None if the program is not known."""
-        module = self.modules[index]
-        if module.fingerprint is None:
-            return None
-        return plain_name(module.name), module.signature, module.fingerprint
-
-    def is_copy(self, index: int, other: int) -> bool:
-        """Return whether two modules are one program with the same memory.
-
-        Memory from different sources (a dump, a text that the program printed) is not compared.
-        """
-        if self.copies.get(index) == other or self.copies.get(other) == index:
-            return True
-        identity = self.identity(index)
-        if identity is None or identity != self.identity(other):
-            return False
-        memory, memory_of_other = (self.modules[k].facts.memory for k in (index, other))
-        return self.memory_rank(index) != self.memory_rank(other) or memory == memory_of_other
-
-    def best_first(self, indices: Iterable[int]) -> list[int]:
-        """Return modules, those with the best known memory first."""
-        return sorted(indices, key=lambda index: (-self.memory_rank(index), index))
-
-    def distinct(self, indices: Iterable[int]) -> list[int]:
-        """Return one index for each distinct program, the one with the best known memory, in order.
-
-        Copies of a program are one unless their memory differs.
-        """
-        chosen: dict[object, list[int]] = defaultdict(list)
-        for index in self.best_first(indices):
-            same = chosen[self.identity(self.copies.get(index, index))]
-            if not any(self.is_copy(index, other) for other in same):
-                same.append(index)
-        return sorted(index for same in chosen.values() for index in same)
-
-    def alone(self, paired: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the indices of programs without partner, and those of copies."""
-        rest = {*range(len(self.modules))}.difference(paired)
-        alone = self.distinct(k for k in rest if not any(self.is_copy(k, p) for p in paired))
-        return tuple(alone), tuple(sorted(rest.difference(alone)))
-
-
-_Sides: TypeAlias = tuple[_Side, _Side]
-_Indices: TypeAlias = tuple[list[int], list[int]]
-
-
-def _only_pair(
-    sides: _Sides, indices: _Indices, key: Callable[[ModuleSnapshot], object], note: str
-) -> Iterator[_Pair]:
-    """Yield the only programs of both sides, with a note if their keys differ.
-
-    Of several copies with equal keys those of like memory are paired, elsewhere.
+    Memory as XLA assigned it is better known than an estimate. Copies of a program are one unless
+    their memory differs, which is from one source.
     """
-    only = [side.distinct(some) for side, some in zip(sides, indices, strict=True)]
-    if [len(one) for one in only] == [1, 1]:
-        (mine,), (yours,) = only
-        is_same = key(sides[0].modules[mine]) == key(sides[1].modules[yours])
-        if not is_same or [len(some) for some in indices] == [1, 1]:
-            yield mine, yours, "" if is_same else note
+    memories = [module.facts.memory for module in modules]
+    rank = [
+        0 if memory is None else 2 if memory.source == "buffer-assignment" else 1
+        for memory in memories
+    ]
+    chosen: dict[object, list[int]] = defaultdict(list)
+    for place in sorted(range(len(modules)), key=lambda place: -rank[place]):
+        root = copies.get(place, place)
+        name, print_of = plain_name(modules[root].name), modules[root].fingerprint
+        same = chosen[(name, modules[root].signature, print_of) if print_of else root]
+        is_copy = any(
+            k == root
+            or copies.get(k) == place
+            or rank[k] != rank[place]
+            or memories[k] == memories[place]
+            for k in same
+        )
+        if not is_copy:
+            same.append(place)
+    return [(k, modules[k]) for k in sorted(k for same in chosen.values() for k in same)]
 
 
-def _pairs_of_name(sides: _Sides, indices: _Indices) -> Iterator[_Pair]:
-    """Yield the pairs among modules of one name."""
-    pairs = [*_only_pair(sides, indices, lambda module: module.signature, SIGNATURE_DIFFERS)]
-    yield from pairs
-    modules = sides[0].modules, sides[1].modules
-    signatures = dict.fromkeys(modules[0][k].signature for k in indices[0])
-    for signature in () if pairs else signatures:
-        if signature is not None:
-            mine = [k for k in indices[0] if modules[0][k].signature == signature]
-            yours = [k for k in indices[1] if modules[1][k].signature == signature]
-            yield from _pairs_of_signature(sides, mine, yours)
-
-
-def _pairs_of_signature(sides: _Sides, mine: list[int], yours: list[int]) -> Iterator[_Pair]:
-    """Yield the pairs among modules of one name and signature."""
-    base, head = sides
+def _pairs_of_name(mine: list[_Module], yours: list[_Module]) -> Iterator[_Pair]:
     if len(mine) == 1 == len(yours):
-        yield mine[0], yours[0], ""
+        is_same = mine[0][1].signature == yours[0][1].signature
+        yield mine[0][0], yours[0][0], "" if is_same else SIGNATURE_DIFFERS
         return
-    count = max(len(mine), len(yours))
-    while (pair := _equal_programs(sides, mine, yours)) is not None:
-        mine = [k for k in mine if k != pair[0] and not base.is_copy(k, pair[0])]
-        yours = [k for k in yours if k != pair[1] and not head.is_copy(k, pair[1])]
-        yield *pair, ""
-    mine, yours = base.distinct(mine), head.distinct(yours)
-    if len(mine) == 1 == len(yours):
-        yield mine[0], yours[0], ""
-    elif len(mine) == len(yours):
-        for before, after in zip(base.best_first(mine), head.best_first(yours), strict=True):
-            yield before, after, IN_ORDER.format(count=count)
+    for signature in dict.fromkeys(one.signature for _, one in mine if one.signature is not None):
+        before, after = (
+            [one for one in side if one[1].signature == signature] for side in (mine, yours)
+        )
+        found = pair_items(before, after, _EQUAL_PROGRAMS, lambda one: one[:1])
+        yield from ((one[0], other[0], "") for one, other in found if one and other)
+        rest = (
+            [one for one, other in found if one and not other],
+            [other for one, other in found if other and not one],
+        )
+        if len(rest[0]) == len(rest[1]):
+            count = max(len(before), len(after))
+            note = "" if count == 1 else IN_ORDER.format(count=count)
+            for one, other in zip(*rest, strict=True):
+                yield one[0], other[0], note
 
 
-def _equal_programs(sides: _Sides, mine: list[int], yours: list[int]) -> tuple[int, int] | None:
-    """Return a pair of equal programs, preferably with memory of one source and equal.
-
-    A program may have copies with less known of its memory, such as a text that it printed itself;
-    if no two sources are the same, the best of each side are paired.
-    """
-    base, head = sides
-    common = {head.modules[k].fingerprint for k in yours} - {None}
-    prints = [base.modules[k].fingerprint for k in mine]
-    first = next((fingerprint for fingerprint in prints if fingerprint in common), None)
-    if first is None:
-        return None
-
-    def order(pair: tuple[int, int]) -> tuple[object, ...]:
-        ranks = base.memory_rank(pair[0]), head.memory_rank(pair[1])
-        memory = base.modules[pair[0]].facts.memory, head.modules[pair[1]].facts.memory
-        return ranks[0] != ranks[1], -sum(ranks), memory[0] != memory[1], pair
-
-    mine = [k for k in mine if base.modules[k].fingerprint == first]
-    yours = [k for k in yours if head.modules[k].fingerprint == first]
-    return min(product(mine, yours), key=order)
+_EQUAL_PROGRAMS: tuple[Callable[[_Module], Hashable], ...] = (
+    lambda one: one[1].fingerprint and (one[1].fingerprint, repr(one[1].facts.memory)),
+    lambda one: one[1].fingerprint,
+)

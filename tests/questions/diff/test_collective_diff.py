@@ -70,7 +70,7 @@ def test_a_newly_exposed_collective_is_a_change() -> None:
 
 def test_a_larger_payload_of_another_type_is_one_change() -> None:
     head = collective(payload_bytes=2048, element_type="f32", wire_bytes_per_device=3072)
-    details = "payload 1024 -> 2048, type bf16 -> f32"
+    details = "payload 1.0KiB -> 2.0KiB, type bf16 -> f32"
     assert _rows([collective()], [head]) == [("changed", 1, "all-reduce", details)]
 
 
@@ -173,7 +173,7 @@ def test_smaller_groups_alone_are_a_change() -> None:
     head = _module(SYNC.replace(GROUPS, "{{0,1},{2,3},{4,5},{6,7}}"))
     ((change, details),) = _collectives(_module(SYNC), head)
     assert change == "changed"
-    assert "group size 4 -> 2, groups 2 -> 4, on the wire each time 6144 -> 4096" in details
+    assert "group size 4 -> 2, groups 2 -> 4, on the wire each time 6.0KiB -> 4.0KiB" in details
 
 
 def test_other_devices_in_groups_of_one_size_are_a_change() -> None:

@@ -431,7 +431,7 @@ def test_time_grows_with_the_number_of_lines() -> None:
 
 
 def test_bytes_of_a_cause_name_the_figure_that_they_count() -> None:
-    cause = LineChanged(sources=("a.py:1",), text="x", delta_bytes=1024, delta_wire_bytes=-2048)
+    cause = LineChanged(sources=("a.py:1",), what="x", delta_bytes=1024, delta_wire_bytes=-2048)
     assert cause_text(cause) == "a.py:1  x  +1.0KiB must fit, -2.0KiB sent"
 
 

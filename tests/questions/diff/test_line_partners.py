@@ -44,13 +44,7 @@ def test_lines_between_two_pairs_of_one_shift_pair() -> None:
     assert partners({(2, 4): 1, (5, 7): 1}, before, after) == {2: 4, 3: 5, 4: 6, 5: 7}
 
 
-def test_as_many_lines_of_like_operations_between_two_pairs_pair() -> None:
-    before = lines(l2="dot", l3="exponential add tanh", l9="tanh")
-    after = lines(l2="dot", l7="exponential add", l8="tanh")
-    assert partners({(2, 2): 1, (9, 8): 1}, before, after) == {2: 2, 3: 7, 9: 8}
-
-
-def test_another_operation_in_a_gap_is_no_partner() -> None:
+def test_another_operation_between_two_pairs_is_no_partner() -> None:
     before = lines(l2="dot", l3="exponential", l9="tanh")
     after = lines(l2="dot", l7="sort", l8="tanh")
     assert partners({(2, 2): 1, (9, 8): 1}, before, after) == {2: 2, 9: 8}

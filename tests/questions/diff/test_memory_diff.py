@@ -13,7 +13,7 @@ from hlo_lens.questions.diff.memory import (
     memory_diff,
     peak_diff,
 )
-from hlo_lens.questions.diff.page import memory_facts, statement_tables
+from hlo_lens.questions.diff.page import memory_facts
 from hlo_lens.questions.diff.pairs import Delta
 from hlo_lens.questions.memory.statement import SpaceFacts
 from tests.snapshots import FACTS, MEMORY, group, module, peak
@@ -142,7 +142,7 @@ def test_spaces_of_a_few_bytes_come_last() -> None:
     diff = memory_diff(side, side)
     assert diff is not None
     assert [one.space for one in diff.peaks] == ["HBM", "VMEM", "sync flags"]
-    assert diff.small_spaces == {"sync flags"}
+    assert [one.space for one in diff.peaks if one.is_small] == ["sync flags"]
 
 
 def test_totals_with_and_without_generated_code_are_not_compared() -> None:
@@ -167,7 +167,6 @@ def test_a_space_has_the_name_that_the_head_gives_it() -> None:
     diff = memory_diff(side("color 1", known), side("VMEM"))
     assert diff is not None
     assert [one.space for one in diff.peaks] == ["VMEM"]
-    assert not diff.small_spaces
 
 
 def _diff(*, hbm: int = 0, flags: int = 0) -> MemoryDiff:
@@ -196,30 +195,6 @@ def test_small_spaces_are_not_listed() -> None:
     assert facts == [("memory", "total 1.00MiB -> 1.50MiB, +512.0KiB (+50%)")]
 
 
-def test_figures_of_small_spaces_are_in_data_only() -> None:
-    text, data = statement_tables(_diff(hbm=1 << 19, flags=4))
-    assert [row[0] for row in text.read_rows()] == ["total_bytes"]
-    assert text.notes[-1] == "1 figure of small spaces not shown"
-    assert "spaces[sync flags].total_bytes" in [row[0] for row in data.read_rows()]
-    assert (text.is_text_only, data.is_data_only) == (True, True)
-
-
-def test_the_total_of_the_default_space_is_shown_once() -> None:
-    text, data = statement_tables(_diff(hbm=1 << 19))
-    assert [row[0] for row in text.read_rows()] == ["total_bytes"]
-    assert [row[0] for row in data.read_rows()] == ["total_bytes"]
-
-
-def test_text_leaves_out_the_name_of_the_default_space_and_data_has_it() -> None:
-    diff = _diff(hbm=1 << 19)
-    metrics = {**diff.metrics, "spaces[HBM].peak_bytes": Delta(1, 2)}
-    text, data = statement_tables(dataclasses.replace(diff, metrics=metrics))
-    assert [row[0] for row in text.read_rows()][-1] == "peak_bytes"
-    assert [row[0] for row in data.read_rows()][-1] == "spaces[HBM].peak_bytes"
-
-
 def test_estimates_are_marked() -> None:
     diff = dataclasses.replace(_diff(hbm=1 << 19), base_source="estimate")
     assert ("memory", "total ~ 1.00MiB -> 1.50MiB, +512.0KiB (+50%)") in list(memory_facts(diff))
-    text, _ = statement_tables(diff)
-    assert text.title == "Memory of one device, base estimated"
