@@ -375,7 +375,7 @@ def _undecided(checked: Checked | None) -> Iterator[str]:
     undecided = [one for one in checked.judgement.verdicts if one.is_undecided]
     for verdict in undecided:
         where = f" of {verdict.module}" if verdict.module else ""
-        text = f"{verdict.rule.metric.label}{where} cannot be decided: {verdict.reason}"
+        text = f"{verdict.rule.metric.text}{where} cannot be decided: {verdict.reason}"
         yield f"{verdict.rule.place}: {text}"
     if not undecided:
         yield "no rule could be decided, not even an informational one"

@@ -170,7 +170,7 @@ def session_text(checked: Checked) -> str:
     wrong: dict[str, dict[str, None]] = {}
     for one in checked.judgement.verdicts:
         values = " -> ".join(filter(None, amount_texts(one)))
-        line = f"  fail  {one.rule.metric.label}  {values}, fails if {one.limit}"
+        line = f"  fail  {one.rule.metric.text}  {values}, fails if {one.limit}"
         if one.status == UNDECIDED:
             line = f"  undecided  {one.reason or 'it cannot be compared'}"
         if one.status in (FAIL, UNDECIDED):

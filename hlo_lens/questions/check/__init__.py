@@ -65,9 +65,7 @@ def check(
             'with metric = "memory.total_bytes" and max = "16GiB", or give --baseline PATH or '
             "--fail-on RULE"
         )
-    names_none = pattern is None and all(
-        rule.module is None and rule.metric.place is None for rule in given
-    )
+    names_none = pattern is None and all(rule.module is None for rule in given)
     compared = None
     if baseline is None:
         side = load_side(head, pattern=pattern, progress=progress)

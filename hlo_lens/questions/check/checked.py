@@ -261,7 +261,6 @@ def compare(
         head,
         pattern=pattern,
         progress=progress,
-        with_graphs="program" in only,
         limits_estimate=is_limited,
     )
     diff = diff_sides(one, other, only=only, heed=heed, is_forced=force)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS
 from hlo_lens.questions.check.metric import (
+    ALL,
     DEFAULT,
     ROOT as FINDINGS,
     Value,
@@ -20,7 +21,7 @@ from hlo_lens.questions.check.metric import (
 )
 from hlo_lens.questions.check.rules import rule_value, weakness
 from hlo_lens.questions.collectives.collective import axis_text
-from hlo_lens.questions.diff.memory import FREE, TOTAL, code_problem, memory_problem, shape_text
+from hlo_lens.questions.diff.memory import FREE, code_problem, memory_problem, shape_text
 from hlo_lens.questions.findings.changes import module_finding_changes
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.render.result import Records, Unit
@@ -29,20 +30,19 @@ from hlo_lens.text.units import (
     MARGIN,
     Amount,
     Kind,
-    bounded_int,
     format_bytes,
     format_count,
     format_ratio,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hlo_lens.questions.check.metric import Metric
     from hlo_lens.questions.check.rules import Condition, Rule
     from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.questions.diff.collectives import CollectiveRow
-    from hlo_lens.questions.diff.memory import PeakDiff, PeakRow
+    from hlo_lens.questions.diff.memory import PeakRow
     from hlo_lens.questions.diff.module_diff import ModuleDiff
     from hlo_lens.questions.findings.finding import Finding
     from hlo_lens.questions.snapshots.figures import AliveGroup
@@ -64,13 +64,9 @@ _NONE = Value()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A module to which rules are applied.
+    """A module to which rules are applied: its index in the head, and changes against its partner.
 
-    Attributes:
-        head: The module.
-        diff: Its changes against its partner in the baseline; None without partner.
-        place: Its index in the head.
-        is_same_program: Returns whether its partner's program is known to be the same.
+    `is_same_program` returns whether the partner's program is known to be the same.
     """
 
     head: ModuleSnapshot
@@ -124,11 +120,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """Verdicts of all rules.
-
-    Attributes:
-        verdicts: In the order of the rules, then of the modules.
-    """
+    """Verdicts of all rules, in the order of the rules, then of the modules."""
 
     verdicts: tuple[Verdict, ...]
 
@@ -146,13 +138,9 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """Modules to which rules are applied.
+    """Modules to which rules are applied, and the names of those that only the baseline has.
 
-    Attributes:
-        candidates: Modules of the head.
-        has_baseline: Whether there is a baseline.
-        gone: Names of modules that only the baseline has.
-        is_forced: Whether to compare sides that cannot be compared.
+    If forced, sides are compared that cannot be compared.
     """
 
     candidates: Sequence[Candidate]
@@ -167,23 +155,19 @@ def judge(rules: Sequence[Rule], sides: Sides) -> Judgement:
 
 
 def _of_rule(rule: Rule, sides: Sides) -> Iterator[Verdict]:
-    pattern, place = rule.module, rule.metric.place
+    pattern = rule.module
     chosen = [c for c in sides.candidates if pattern is None or pattern.found_in(c.head.name)]
-    if place is not None:
-        chosen = [candidate for candidate in chosen if candidate.place == place]
-    gone = [name for name in sides.gone if pattern is None or pattern.found_in(name)]
     if not chosen:
         names = [candidate.head.name for candidate in sides.candidates]
         there = ", ".join(dict.fromkeys(names[:_SHOWN])) or "none"
-        wanted = "" if pattern is None else f" matches {pattern.text!r}"
-        wanted += "" if place is None else f" is at place {place}"
-        reason = f"no module{wanted or ' to judge'}; there is {there}"
+        wanted = "to judge" if pattern is None else f"matches {pattern.text!r}"
+        reason = f"no module {wanted}; there is {there}"
         yield Verdict(status=UNDECIDED, rule=rule, module=None, reason=reason)
         return
     for candidate in chosen:
         yield _of_module(rule, candidate, sides)
-    if place is None and any(condition.is_change for condition in rule.fails):
-        for name in gone:
+    for name in sides.gone if any(condition.is_change for condition in rule.fails) else ():
+        if pattern is None or pattern.found_in(name):
             reason = "only the baseline has this module"
             yield Verdict(status=UNDECIDED, rule=rule, module=name, reason=reason)
 
@@ -209,15 +193,13 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
     if verdict.reason:
         return verdict
     problem = _problem(rule, candidate, sides)
-    if rule.metric.counts_changes:
-        weak = "" if partner is None else weakness(rule, partner.facts)
-        reason = problem or (weak and f"in the baseline: {weak}")
-        if reason:
-            return replace(verdict, reason=reason)
+    weak = "" if partner is None else weakness(rule, partner.facts)
+    if rule.metric.counts_changes and (problem or weak):
+        return replace(verdict, reason=problem or f"in the baseline: {weak}")
     if not problem and partner is not None and sides.has_baseline:
         found = rule_value(rule, partner)
         verdict = replace(verdict, base=found)
-        reason = found.reason or weakness(rule, partner.facts)
+        reason = found.reason or weak
         problem = reason and f"in the baseline: {reason}"
     return _decided(verdict, candidate, problem, sides)
 
@@ -252,9 +234,11 @@ def _findings(rule: Rule, candidate: Candidate, broken: Sequence[Condition]) -> 
     """Return the findings that break conditions: of conditions on a change the new ones."""
     facts = candidate.head.facts
     base = None if candidate.diff is None else candidate.diff.base.facts
-    counted = counted_findings(rule.metric, facts, base) if rule.metric.root == FINDINGS else None
-    if counted is None or base is None or not all(condition.is_change for condition in broken):
-        return counted or ()
+    counted = counted_findings(rule.metric, facts, base) if rule.metric.root == FINDINGS else ()
+    if isinstance(counted, str):
+        return ()
+    if base is None or not all(condition.is_change for condition in broken):
+        return counted
     changes = module_finding_changes(base, facts)
     new = set() if changes is None else {id(one) for one in changes.new}
     return tuple(one for one in counted if id(one) in new)
@@ -281,30 +265,23 @@ def _is_unsure(condition: Condition, verdict: Verdict, candidate: Candidate) -> 
 
 def _unsure_text(verdict: Verdict, conditions: Sequence[Condition]) -> str:
     """Return why conditions on a bound or an estimate are undecided."""
-    names = " and ".join(map(str, conditions))
-    sides = (("", verdict.head), ("in the baseline ", verdict.base))
-    ranges = [
-        f"{where}between {low} and {high}"
-        for where, value in sides
-        if value.end is not None
-        for low, high in [_range_texts(verdict, *sorted((int(value.end), int(value.number or 0))))]
-    ]
+    names, metric = " and ".join(map(str, conditions)), verdict.rule.metric
+    ranges = []
+    for where, value in (("", verdict.head), ("in the baseline ", verdict.base)):
+        if value.end is not None:
+            ends = sorted((int(value.end), int(value.number or 0)))
+            texts = [format_bytes(end) if metric.is_bytes else format_count(end) for end in ends]
+            if texts[0] == texts[1]:
+                texts = [f"{format_count(end)}B" for end in ends]
+            ranges.append(f"{where}between {texts[0]} and {texts[1]}")
     if not ranges:
         return (
             f"{names} is not decided by an estimate: the value is "
-            f"{verdict.rule.metric.amount_text(verdict.head)}, within {format_ratio(MARGIN)} of it"
+            f"{metric.amount_text(verdict.head)}, within {format_ratio(MARGIN)} of it"
         )
     is_upper = Kind.AT_MOST in (verdict.base.kind, verdict.head.kind)
     bound = f"{'an upper' if is_upper else 'a lower'} bound"
     return f"{names} is not decided by {bound}: the value is {', '.join(ranges)}"
-
-
-def _range_texts(verdict: Verdict, low: int, high: int) -> tuple[str, str]:
-    """Return both ends of a range; all digits of bytes that would look equal."""
-    if verdict.rule.metric.is_bytes and format_bytes(low) != format_bytes(high):
-        return format_bytes(low), format_bytes(high)
-    unit = "B" if verdict.rule.metric.is_bytes else ""
-    return f"{format_count(low)}{unit}", f"{format_count(high)}{unit}"
 
 
 def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:
@@ -317,20 +294,19 @@ def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:
     if sides.is_forced:
         return ""
     apart = list(diff.differences)
-    if plain_name(diff.base.name) != plain_name(diff.head.name) and not _is_one_signature(diff):
+    signatures = diff.base.signature, diff.head.signature
+    if plain_name(diff.base.name) != plain_name(diff.head.name) and (
+        signatures[0] is None or signatures[0] != signatures[1]
+    ):
         apart.append(OTHER_MODULE)
     if apart:
         return f"cannot be compared without --force: {'; '.join(apart)}"
     if rule.metric.root != "memory":
         return ""
     problem = memory_problem(diff.base, diff.head)
-    if not problem and rule.metric.field_path(diff.head.facts) == f"memory.{TOTAL}":
+    if not problem and rule.metric.is_of_module and rule.metric.figure == "total":
         return code_problem(diff.base, diff.head)
     return problem
-
-
-def _is_one_signature(diff: ModuleDiff) -> bool:
-    return diff.base.signature is not None and diff.base.signature == diff.head.signature
 
 
 # ---- contributors --------------------------------------------------------------------------------
@@ -374,64 +350,59 @@ def contributors(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) 
     None to fragmentation, which is memory that no value holds.
     """
     found: list[Contributor] = []
-    if metric.root == "memory" and not _figure(metric).startswith("fragmentation"):
+    if metric.root == "memory" and metric.figure != "fragmentation":
         found = _of_memory(metric, head, diff)
     elif metric.root == "collectives":
-        found = _of_collectives(head, diff, _kinds(metric))
+        found = _of_collectives(metric, head, diff)
     largest = max((abs(one.delta_bytes or 0) for one in found), default=0)
     kept = [one for one in found if abs(one.delta_bytes or 0) * _LEAST >= largest]
     return Contributors(contributors=tuple(kept[:_MOST]))
 
 
-def _figure(metric: Metric) -> str:
-    """Return the name of the figure that a metric ends with."""
-    return metric.steps[-1].name.lower()
-
-
 def _counts(metric: Metric, category: str) -> bool:
     """Return whether a metric counts memory of some use."""
-    figure = _figure(metric).removesuffix("_bytes")
-    return figure not in _FIGURES or category == figure
+    return metric.figure not in _FIGURES or category == metric.figure
 
 
 def _colors(metric: Metric, names: Mapping[int, str]) -> frozenset[int]:
     """Return the memory spaces that a metric counts: those that it names, else the default one."""
-    named = {name.lower(): color for color, name in names.items()}
-    named.setdefault("hbm", DEFAULT_SPACE)
-    named.setdefault(DEFAULT, DEFAULT_SPACE)
-    for step in metric.steps:
-        if step.name == "spaces":
-            found = [s.lower() for s in step.selectors]
-            colors = {named.get(s, bounded_int(s) if s.isdecimal() else None) for s in found} - {
-                None
-            }
-            return frozenset(color for color in names if not colors or color in colors)
-        if step.name.lower() in named:
-            return frozenset({named[step.name.lower()]})
-    return frozenset({DEFAULT_SPACE})
+    chosen = [s.lower() for step in metric.steps if step.name == "spaces" for s in step.selectors]
+    if not chosen:
+        return frozenset({DEFAULT_SPACE})
+    return frozenset(
+        color
+        for color, name in names.items()
+        if {name.lower(), str(color), ALL} & {*chosen}
+        or (color == DEFAULT_SPACE and {"hbm", DEFAULT} & {*chosen})
+    )
 
 
 def _of_memory(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) -> list[Contributor]:
     """Return lost donations and values that grew at the peaks, else all values at the peaks."""
     if diff is not None and diff.memory is not None:
-        found = diff.memory.peaks
-        colors = _colors(metric, {peak.color: peak.space for peak in found})
-        peaks = [peak for peak in found if peak.color in colors]
-        grown = [
-            _part(row, row.shape or "", row.delta_bytes, _change(row, peak))
-            for peak in peaks
-            for row in peak.changed
-            if row.delta_bytes > 0 and _counts(metric, row.category or "")
-        ]
-        if "total" in metric.steps[-1].name:
-            grown += [
-                Contributor(what=FREE, delta_bytes=row.delta_bytes, change=row.change)
-                for peak in peaks
-                for row in peak.entries
-                if row.op_name == FREE and row.delta_bytes > 0
-            ]
+        colors = _colors(metric, {peak.color: peak.space for peak in diff.memory.peaks})
+        grown = []
+        for peak in diff.memory.peaks:
+            for row in peak.entries if peak.color in colors else ():
+                # at another peak the base may have values at other times that are new here
+                is_moved = row.change == "new" and peak.has_moved
+                change = f"{row.change} at the peak, which moved" if is_moved else row.change
+                if row.delta_bytes > 0 and row.op_name != FREE:
+                    if _counts(metric, row.category or ""):
+                        grown.append(_part(row, row.shape or "", row.delta_bytes, change))
+                elif row.delta_bytes > 0 and metric.figure == "total":
+                    grown.append(Contributor(what=FREE, delta_bytes=row.delta_bytes, change=change))
         grown.sort(key=lambda one: -(one.delta_bytes or 0))
-        donated = [*_lost_donations(diff)] if _counts(metric, "output") else []
+        donations = () if diff.donations is None else diff.donations.entries
+        donated = [
+            Contributor(
+                what=f"{row.name} {row.device_shape}",
+                delta_bytes=row.device_bytes,
+                change="donation lost",
+            )
+            for row in donations
+            if row.change == "lost" and _counts(metric, "output")
+        ]
         if grown or donated:
             return [*donated, *grown]
     colors = _colors(metric, {peak.color: peak.name for peak in head.peaks})
@@ -439,24 +410,6 @@ def _of_memory(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) ->
     groups = [group for group in held if _counts(metric, group.category)]
     groups.sort(key=lambda group: -group.size_bytes)
     return [_part(group, shape_text(group), group.size_bytes, group.category) for group in groups]
-
-
-def _change(row: PeakRow, peak: PeakDiff) -> str:
-    """Return how values changed; at another peak the base may have new ones at other times."""
-    is_moved = row.change == "new" and peak.has_moved
-    return f"{row.change} at the peak, which moved" if is_moved else row.change
-
-
-def _lost_donations(diff: ModuleDiff) -> Iterator[Contributor]:
-    """Yield the arguments whose memory a result no longer reuses."""
-    for row in () if diff.donations is None else diff.donations.objects():
-        if row["change"] == "lost":
-            size = row["device_bytes"]
-            yield Contributor(
-                what=f"{row['name']} {row['device_shape']}",
-                delta_bytes=size if isinstance(size, int) else None,
-                change="donation lost",
-            )
 
 
 def _part(
@@ -480,16 +433,19 @@ def _part(
 
 
 def _of_collectives(
-    head: ModuleSnapshot, diff: ModuleDiff | None, kinds: Collection[str]
+    metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None
 ) -> list[Contributor]:
-    """Return the collectives of some kinds that cost more than before, else all of them."""
+    """Return the collectives that a metric counts and cost more than before, else all of them."""
+    steps = [step.name for step in metric.steps]
+    named = {kind for kind in COLLECTIVE_KINDS if kind in steps or f"kind={kind}" in metric.text}
+    kinds = named or {*COLLECTIVE_KINDS}
     changed = () if diff is None or diff.collectives is None else diff.collectives.changed
     worse = [
         _part(
             row,
             f"{row.count} {row.kind} {axis_text(row.axis)}",
             row.delta_wire_bytes,
-            ", ".join((row.change, *map(str, row.changes))),
+            ", ".join((row.change, *row.changes)),
             is_at_most=any(one.is_at_most for one in (row.base, row.head) if one is not None),
         )
         for row in changed
@@ -497,17 +453,12 @@ def _of_collectives(
     ]
     facts = [fact for fact in head.collectives or () if fact.kind in kinds]
     facts.sort(key=lambda fact: -(fact.wire_bytes_per_run or 0))
-    return worse or [_fact(fact) for fact in facts]
-
-
-def _kinds(metric: Metric) -> frozenset[str]:
-    """Return the kinds of collectives that a metric counts."""
-    steps = [step.name for step in metric.steps]
-    named = {kind for kind in COLLECTIVE_KINDS if kind in steps or f"kind={kind}" in metric.text}
-    return frozenset(named or COLLECTIVE_KINDS)
-
-
-def _fact(fact: Collective) -> Contributor:
-    times = "x?" if fact.dynamic_count is None else f"x{fact.dynamic_count}"
-    what = f"{fact.kind} {axis_text(fact.axis)} {times}"
-    return _part(fact, what, fact.wire_bytes_per_run, is_at_most=fact.is_at_most)
+    return worse or [
+        _part(
+            fact,
+            f"{fact.kind} {axis_text(fact.axis)} x{fact.times}",
+            fact.wire_bytes_per_run,
+            is_at_most=fact.is_at_most,
+        )
+        for fact in facts
+    ]

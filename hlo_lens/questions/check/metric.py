@@ -18,7 +18,7 @@ from hlo_lens.text.names import did_you_mean
 from hlo_lens.text.units import Amount, Kind, format_bytes, listed
 
 if TYPE_CHECKING:
-    from hlo_lens.questions.collectives.collective import Collective, CollectiveTotals
+    from hlo_lens.questions.collectives.collective import CollectiveTotals
     from hlo_lens.questions.findings.finding import Finding
     from hlo_lens.questions.snapshots.figures import ModuleFacts
 
@@ -31,13 +31,10 @@ ROOT = "findings"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """Value of a metric.
+    """Value of a metric, or the reason why there is none.
 
-    Attributes:
-        number: The number; None where there is none.
-        reason: Why there is none; empty where there is one.
-        kind: Whether it is exact, a bound or an estimate.
-        end: Other end of a bound: the least of an upper one, the most of a lower one.
+    `kind` is whether it is exact, a bound or an estimate; `end` the other end of a bound: the least
+    of an upper one, the most of a lower one.
     """
 
     number: float | None = None
@@ -58,48 +55,34 @@ class Step:
     selectors: tuple[str, ...]
 
 
-_STEP = re.compile(r'(?:"([^"]*)"|([^.\[\]"]+))((?:\[[^\]]*\])*)(?:\.|$)')
+_STEP = re.compile(r"([^.\[\]]+)((?:\[[^\]]*\])*)(?:\.|$)")
 _SELECTOR = re.compile(r"\[([^\]]*)\]")
-_PREFIX = re.compile(r"^\$?\.?(?:modules\[(?:\*|(\d*))\]\.)?")
+_PREFIX = re.compile(r"^\$?\.?(?:modules\[\*?\]\.)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A path into the facts of a module.
-
-    Attributes:
-        text: As written.
-        axis: Mesh axes of the collectives that count; None for all.
-        steps: Its parts.
-        place: Index of the module; None for every module.
-    """
+    """A path into the facts of a module, as written, and its parts."""
 
     text: str
-    axis: str | None
     steps: tuple[Step, ...]
-    place: int | None = None
 
     @classmethod
-    def parse(cls, text: str, *, axis: str | None = None) -> Metric:
+    def parse(cls, text: str) -> Metric:
         """Return the metric of a text; raises UsageError if it is no path."""
-        prefix = _PREFIX.match(text.strip())
-        number = prefix[1] if prefix is not None else None
         rest = _PREFIX.sub("", text.strip())
         steps: list[Step] = []
         place = 0
         while place < len(rest) and (match := _STEP.match(rest, place)) is not None:
-            name = match[1] if match[1] is not None else match[2].strip()
-            steps.append(Step(name, tuple(s.strip() for s in _SELECTOR.findall(match[3]))))
+            selectors = tuple(one.strip() for one in _SELECTOR.findall(match[2]))
+            steps.append(Step(match[1].strip(), selectors))
             place = match.end()
         if not steps or place < len(rest) or rest.endswith("."):
             raise UsageError(
                 f"not a path into the report: {text!r}; write it like memory.temp_bytes or "
                 "memory.spaces[HBM].total_bytes"
             )
-        if axis is not None and steps[0].name != "collectives":
-            raise UsageError(f"axis applies to metrics of collectives only, not to {text!r}")
-        which = int(number) if number else None
-        return cls(text=text.strip(), axis=axis, steps=tuple(steps), place=which)
+        return cls(text=text.strip(), steps=tuple(steps))
 
     @property
     def root(self) -> str:
@@ -107,9 +90,14 @@ class Metric:
         return self.steps[0].name
 
     @property
-    def label(self) -> str:
-        """The text, with the axis if there is one."""
-        return self.text if self.axis is None else f"{self.text} ({self.axis})"
+    def figure(self) -> str:
+        """Name of the figure that it ends with, without its unit: ``temp``."""
+        return self.steps[-1].name.lower().removesuffix("_bytes")
+
+    @property
+    def is_of_module(self) -> bool:
+        """Whether it is a figure of the whole statement of memory: ``memory.temp_bytes``."""
+        return self.root == "memory" and len(self.steps) == 2
 
     @property
     def is_bytes(self) -> bool:
@@ -123,37 +111,13 @@ class Metric:
         """Whether it counts findings of one side alone."""
         return self.root == ROOT and self.steps[-1].name in _CHANGES
 
-    @property
-    def counts_new(self) -> bool:
-        """Whether it counts findings that the baseline lacks."""
-        return self.counts_changes and self.steps[-1].name == _NEW
-
-    def field_path(self, facts: ModuleFacts) -> str:
-        """Return the path by the full names of fields: ``memory.spaces.total_bytes``.
-
-        The rule writes ``memory.hbm.total``. Names below a part that is not known are kept as
-        written.
-        """
-        names: list[str] = []
-        item: object = facts
-        for step in self.steps:
-            first = next(iter(item), None) if isinstance(item, _Rows) else item
-            names.append(_resolved(_parts_of(first) or {}, step.name)[0])
-            try:
-                item = next(iter(_step_into(first, step, "")), None)
-            except NoValueError:
-                item = None
-        return ".".join(names)
-
     def value(self, facts: ModuleFacts) -> Value:
         """Return the value in the facts of a module."""
         try:
             bounds = _collective_sum(self, facts.collectives)
             if bounds is not None and bounds.is_at_most:
                 return Value(number=bounds.most, kind=Kind.AT_MOST, end=bounds.least)
-            if bounds is not None:
-                return Value(number=bounds.most)
-            number = self._number(facts)
+            number = self._number(facts) if bounds is None else bounds.most
         except NoValueError as error:
             return Value(reason=str(error))
         if self.root == "flops" and facts.flops_is_at_most:
@@ -178,12 +142,9 @@ class Metric:
         for item in items:
             if item is None:
                 raise NoValueError(f"{self.text} is not known{missing_text(self.root)}")
-            if isinstance(item, (int, float)):
-                total += item
-            elif isinstance(item, (list, tuple)):
-                total += len(item)
-            else:
+            if not isinstance(item, (int, float, list, tuple)):
                 raise NoValueError(f"{self.text} is no number")
+            total += len(item) if isinstance(item, (list, tuple)) else item
         return total
 
 
@@ -229,87 +190,60 @@ def _step_into(item: object, step: Step, path: str) -> list[object]:
         what = "is not known" if item is None else "has no parts"
         missing = missing_text(path.partition(".")[0]) if item is None else ""
         raise NoValueError(f"{path.rpartition('.')[0] or path} {what}{missing}")
-    if step.name == ALL:
-        values = list(parts.values())
-    else:
-        values = _resolved(parts, step.name)[1]
-        if not values:
-            near = get_close_matches(step.name, list(parts), n=3) or sorted(parts)[:6]
-            raise NoValueError(f"no figure is called {path}; known here: {', '.join(near)}")
+    values = list(parts.values()) if step.name == ALL else _resolved(parts, step.name)
+    if not values and step.name != ALL:
+        near = get_close_matches(step.name, list(parts), n=3) or sorted(parts)[:6]
+        raise NoValueError(f"no figure is called {path}; known here: {', '.join(near)}")
     for selector in step.selectors:
-        values = _select(values, selector, path)
+        values = [_selected(value, selector, path) for value in values]
     return values
 
 
-def _resolved(parts: Mapping[str, object], name: str) -> tuple[str, list[object]]:
-    """Return the full name of a part and its value, none for a name that is not there.
+def _resolved(parts: Mapping[str, object], name: str) -> list[object]:
+    """Return the value of a part, none for a name that is not there.
 
-    ``_bytes`` may be left out; a memory space is a part by its name, and so are the figures of
-    bytes that only the default space has.
+    ``_bytes`` may be left out; figures of bytes that only the default memory space has are parts.
     """
     for key in (name, f"{name}_bytes", f"{name}_bytes_per_device", f"{name}_per_device"):
         if key in parts:
-            return key, [parts[key]]
-    for row in _space_of(parts, _HBM) if name.endswith("_bytes") else ():
-        if name in (cells := _parts_of(row) or {}):
-            return f"spaces.{name}", [cells[name]]
-    spaces = _space_of(parts, name)
-    return "spaces" if spaces else name, spaces
-
-
-def _space_of(parts: Mapping[str, object], name: str) -> list[object]:
-    """Return the memory space of a name; empty for none."""
+            return [parts[key]]
     spaces = parts.get("spaces")
-    rows = list(spaces) if isinstance(spaces, tuple) else []
-    named = [row for row in rows if _cell(row, "name").lower() == name.lower()]
-    return (named or _default_space(rows, name))[:1]
+    rows = spaces if isinstance(spaces, tuple) and name.endswith("_bytes") else ()
+    cells = [_parts_of(row) or {} for row in _called(rows, DEFAULT)]
+    return [one[name] for one in cells if name in one]
 
 
-def _default_space(rows: Sequence[object], name: str) -> list[object]:
-    """Return the default memory space for the names ``default`` and HBM.
+def _called(rows: Sequence[object], label: str) -> list[object]:
+    """Return the rows of a name or color.
 
-    For HBM only if XLA calls no space so.
+    The default memory space is also called ``default``, and HBM if XLA calls no space so.
     """
-    has_hbm = any(_cell(row, "name").upper() == _HBM for row in rows)
-    if name.lower() != DEFAULT and (name.upper() != _HBM or has_hbm):
-        return []
-    return [row for row in rows if _cell(row, "color") == "0"]
+    cells = [_parts_of(row) or {} for row in rows]
+    labels = [
+        [str(one[key]) for key in ("name", "color") if one.get(key) is not None] for one in cells
+    ]
+    named = [row for row, own in zip(rows, labels, strict=True) if label in own]
+    if named or label.upper() not in (DEFAULT.upper(), _HBM):
+        return named
+    return [row for row, own in zip(rows, labels, strict=True) if own[1:] == ["0"]]
 
 
-def _cell(row: object, name: str) -> str:
-    return str((_parts_of(row) or {}).get(name))
-
-
-def _select(values: list[object], selector: str, path: str) -> list[object]:
-    """Return the rows of lists that a selector chooses."""
-    selected: list[object] = []
-    for item in values:
-        if item is None:
-            raise NoValueError(f"{path} is not known")
-        if not isinstance(item, (list, tuple)):
-            raise NoValueError(f"{path} is no list")
-        if selector in ("", ALL):
-            selected.append(_Rows(item))
-        elif "=" in selector:
-            selected.append(_Rows(_filtered(list(item), selector, path)))
-        else:
-            selected.append(_called(list(item), selector, path))
-    return selected
-
-
-def _called(rows: list[object], selector: str, path: str) -> object:
-    """Return the row of a name, color or place."""
-    labels = []
-    for row in rows:
-        cells = _parts_of(row) or {}
-        labels.append([str(cells[key]) for key in ("name", "color") if cells.get(key) is not None])
-    named = [row for row, own in zip(rows, labels, strict=True) if selector in own]
-    named = named or _default_space(rows, selector)
+def _selected(item: object, selector: str, path: str) -> object:
+    """Return the rows of a list that a selector chooses, or the row that it names."""
+    if item is None:
+        raise NoValueError(f"{path} is not known")
+    if not isinstance(item, (list, tuple)):
+        raise NoValueError(f"{path} is no list")
+    if selector in ("", ALL):
+        return _Rows(item)
+    if "=" in selector:
+        return _Rows(_filtered(list(item), selector, path))
+    named = _called(item, selector)
     if len(named) == 1:
         return named[0]
-    if not named and re.fullmatch(r"\d{1,9}", selector) and int(selector) < len(rows):
-        return rows[int(selector)]
-    names = [own[0] for own in labels if own]
+    if not named and re.fullmatch(r"\d{1,9}", selector) and int(selector) < len(item):
+        return item[int(selector)]
+    names = [str(cells["name"]) for cells in map(_parts_of, item) if cells and cells.get("name")]
     what = f"{len(named)} rows of {path} are" if named else f"no row of {path} is"
     there = f"; there is {', '.join(dict.fromkeys(names[:8]))}" if names else ""
     raise NoValueError(f"{what} called {selector!r}{there}")
@@ -343,97 +277,74 @@ def _is_equal(value: object, wanted: str) -> bool:
 # ---- collectives --------------------------------------------------------------------------------
 
 _FIGURES = {
-    "count": "static_count",
-    "static": "static_count",
+    "count": "",
+    "static": "",
     "dynamic": COUNT,
     "payload_bytes": PAYLOAD,
     "wire_bytes": WIRE,
     "wire_bytes_per_device": WIRE,
 }
-"""Figures of a kind of collectives in rules, and the field of their rows."""
+"""Figures of a kind in rules, and the field of the collectives; empty for their number."""
 
 
 def _collective_sum(metric: Metric, facts: CollectiveTotals | None) -> SumBounds | None:
-    """Return the sum of a figure over collectives; None for a path that `Metric` reads plainly.
+    """Return the sum of a figure over collectives; None for a path that is read plainly.
 
-    Collectives are summed for a kind, along an axis, and where some part is an upper bound.
+    Collectives are summed for a kind, and where some part is an upper bound.
     """
-    if facts is not None:
-        _check_axes(metric, facts)
     if metric.root != "collectives":
         return None
-    steps = metric.steps[1:]
-    kind, figure = _kind_and_figure([step.name for step in steps])
-    first = steps[0].name if steps else ""
-    is_of_rows = first == "rows" and bool(steps[0].selectors)
-    if metric.axis is None and first not in COLLECTIVE_KINDS:
-        sums = (COUNT, PAYLOAD, WIRE) if is_of_rows else ("dynamic", "wire_bytes")
-        is_sum = figure in sums and (is_of_rows or first != "rows")
-        if not is_sum or facts is None or not any(row.is_at_most for row in facts.rows):
-            return None
+    if facts is not None:
+        _check_axes(metric, facts)
+    found = _kind_and_figure(metric)
+    if found is None:
+        return None
     if facts is None:
         raise NoValueError(f"the collectives are not known{missing_text('collectives')}")
-    field = figure if is_of_rows and figure in _FIGURES.values() else _FIGURES.get(figure)
-    if field is None or kind not in (ALL, *COLLECTIVE_KINDS):
-        choices = ", ".join(_FIGURES)
-        raise NoValueError(f"{metric.text} is not one of {choices} of a kind")
-    rows = _counted_rows(metric, facts, kind)
-    if field == "static_count":
+    kind, figure = found
+    if metric.steps[1].name != kind and not any(row.is_at_most for row in facts.rows):
+        return None
+    chosen: list[object] = [*facts.rows]
+    if metric.steps[1].name == "rows":
+        (selected,) = _step_into(facts, metric.steps[1], "collectives.rows")
+        chosen = selected if isinstance(selected, _Rows) else [selected]
+    wanted = {id(row) for row in chosen}
+    rows = [row for row in facts.rows if kind in (ALL, row.kind) and id(row) in wanted]
+    if not figure:
         return SumBounds(len(rows), len(rows))
-    bounds = run_sum(rows, field)
+    bounds = run_sum(rows, figure)
     if bounds is None:
-        unknown = next(row.kind for row in rows if getattr(row, field) is None)
-        raise NoValueError(f"{field} of a {unknown} is not known")
+        unknown = next(row.kind for row in rows if getattr(row, figure) is None)
+        raise NoValueError(f"{figure} of a {unknown} is not known")
     return bounds
 
 
-def _counted_rows(metric: Metric, facts: CollectiveTotals, kind: str) -> list[Collective]:
-    """Return the collectives of a kind that the selectors and the axis of a metric choose."""
-    rows = [row for row in facts.rows if kind in (ALL, row.kind)]
-    step = metric.steps[1] if len(metric.steps) > 1 else Step("", ())
-    if step.name == "rows" and step.selectors:
-        chosen: set[int] = set()
-        for item in _step_into(facts, step, "collectives.rows"):
-            chosen |= {id(row) for row in (item if isinstance(item, _Rows) else [item])}
-        rows = [row for row in rows if id(row) in chosen]
-    if metric.axis is None:
-        return rows
-    wanted = [name.strip() for name in metric.axis.split(",")]
-    if any(row.axes is None for row in rows):
-        raise NoValueError("the mesh axes of some collectives are not known")
-    _check_mesh(wanted, facts, has_rows=bool(rows))
-    return [row for row in rows if sorted(row.axes or ()) == sorted(wanted)]
-
-
-def _kind_and_figure(names: Sequence[str]) -> tuple[str, str]:
-    """Return kind and figure named after ``collectives``; no figure if the path has none."""
-    match names:
-        case [] | ["rows"] | ["static"]:
-            return ALL, "count"
-        case ["wire_bytes"] | ["wire_bytes_per_device"]:
-            return ALL, "wire_bytes"
-        case ["rows", figure]:
+def _kind_and_figure(metric: Metric) -> tuple[str, str] | None:
+    """Return the kind, and the field of the collectives to sum; None for other paths."""
+    match [step.name for step in metric.steps[1:]]:
+        case [kind, *rest] if kind in COLLECTIVE_KINDS:
+            name = ".".join(rest) or "count"
+            if name not in _FIGURES:
+                choices = ", ".join(_FIGURES)
+                raise NoValueError(f"{metric.text} is not one of {choices} of a kind")
+            return kind, _FIGURES[name]
+        case ["dynamic", kind] if kind in (ALL, *COLLECTIVE_KINDS):
+            return kind, COUNT
+        case ["wire_bytes" | "wire_bytes_per_device"]:
+            return ALL, WIRE
+        case ["rows", figure] if figure in (COUNT, PAYLOAD, WIRE) and metric.steps[1].selectors:
             return ALL, figure
-        case ["static" | "dynamic" as figure, kind] | [kind, figure]:
-            return kind, figure
-        case [kind]:
-            return kind, "count"
-    return ALL, ""
+    return None
 
 
 def _check_axes(metric: Metric, facts: CollectiveTotals) -> None:
     """Raise NoValueError if a selector names an axis that the mesh lacks."""
     selectors = [part for step in metric.steps for s in step.selectors for part in s.split(",")]
-    axes = [s.partition("=")[2].strip() for s in selectors if s.partition("=")[0] == "axes"]
-    wanted = [axis for text in axes for axis in text.split("+") if axis]
-    _check_mesh(wanted, facts, has_rows=bool(facts.rows))
-
-
-def _check_mesh(wanted: Sequence[str], facts: CollectiveTotals, *, has_rows: bool) -> None:
-    """Raise NoValueError for names that are no mesh axes, where there are collectives or axes."""
+    texts = [s.partition("=")[2].strip() for s in selectors if s.partition("=")[0] == "axes"]
+    wanted = [axis for text in texts for axis in text.split("+") if axis]
     meshes = facts.meshes or ((facts.mesh,) if facts.mesh is not None else ())
     axes = {name for mesh in meshes for name in mesh.axes}
-    if wanted and not axes.issuperset(wanted) and (has_rows or axes):
+    if not axes.issuperset(wanted) and (facts.rows or axes):
         there = ", ".join(sorted(axes)) or "none"
         hints = {did_you_mean(name, sorted(axes)): None for name in wanted if name not in axes}
         name = ",".join(wanted)
@@ -444,8 +355,7 @@ def _check_mesh(wanted: Sequence[str], facts: CollectiveTotals, *, has_rows: boo
 
 _SEVERITIES = ("error", "warning", "info")
 _CODE = re.compile(r"[A-Z]\d{0,3}")
-_NEW = "new"
-_CHANGES = (_NEW, "gone")
+_CHANGES = ("new", "gone")
 _SHOWN = 3
 
 
@@ -457,43 +367,30 @@ def undecided_text(metric: Metric, facts: ModuleFacts) -> str:
 
 
 def finding_count(metric: Metric, facts: ModuleFacts, base: ModuleFacts | None = None) -> Value:
-    """Return the number of findings that a metric counts.
-
-    Args:
-        metric: The metric.
-        facts: The module.
-        base: Its partner in the baseline, for ``findings.new`` and ``findings.gone``.
-    """
+    """Return the number of findings that a metric counts (`counted_findings`)."""
     counted = counted_findings(metric, facts, base)
-    if counted is not None:
-        return Value(number=len(counted))
-    name = _counted_name(metric)
-    if facts.findings is None:
-        return Value(reason=f"findings are not known{missing_text('findings')}")
-    if name in _CHANGES:
-        return Value(reason=f"findings.{name} needs a baseline with findings")
-    names = "new, gone, all, error, warning, info, or a code such as M001"
-    return Value(reason=f"findings has no {name!r}; there is {names}")
+    return Value(reason=counted) if isinstance(counted, str) else Value(number=len(counted))
 
 
 def counted_findings(
     metric: Metric, facts: ModuleFacts, base: ModuleFacts | None = None
-) -> tuple[Finding, ...] | None:
-    """Return the findings that a metric counts, gravest first; None if they are not known.
+) -> tuple[Finding, ...] | str:
+    """Return the findings that a metric counts, gravest first, or why they are not known.
 
     Args:
         metric: The metric.
         facts: The module.
         base: Its partner in the baseline, for ``findings.new`` and ``findings.gone``.
     """
-    name = _counted_name(metric)
+    is_plain = len(metric.steps) == 2 and not metric.steps[1].selectors
+    name = metric.steps[1].name if is_plain else ""
     if facts.findings is None:
-        return None
+        return f"findings are not known{missing_text('findings')}"
     if name in _CHANGES:
         changes = None if base is None else module_finding_changes(base, facts)
         if changes is None:
-            return None
-        return changes.new if name == _NEW else changes.gone
+            return f"findings.{name} needs a baseline with findings"
+        return changes.new if name == "new" else changes.gone
     counted = tuple(one for one in facts.findings if not one.suppressed)
     if name in ("", "all"):
         return counted
@@ -501,10 +398,5 @@ def counted_findings(
         return tuple(one for one in counted if one.severity == name)
     if any(rule.code.startswith(name) for rule in all_rules()):
         return tuple(one for one in counted if one.code.startswith(name))
-    return None
-
-
-def _counted_name(metric: Metric) -> str:
-    """Return what a metric counts: the last step, if it has no selectors."""
-    is_plain = len(metric.steps) == 2 and not metric.steps[1].selectors
-    return metric.steps[1].name if is_plain else ""
+    names = "new, gone, all, error, warning, info, or a code such as M001"
+    return f"findings has no {name!r}; there is {names}"

@@ -12,10 +12,10 @@ from hlo_lens.program.pages import with_marks
 from hlo_lens.questions.check.judge import FAIL, PASS, UNDECIDED, Judgement, Verdict
 from hlo_lens.questions.collectives.page import at_most_text
 from hlo_lens.questions.diff.page import MOST_CHARACTERS, cause_text
-from hlo_lens.questions.findings.finding import SAVING_COLUMNS, saving_cells, savings_text
+from hlo_lens.questions.findings.finding import savings_text
 from hlo_lens.questions.findings.page import finding_facts
-from hlo_lens.render.result import Cell, Column, Row, Unit, columns_of, facts_object
-from hlo_lens.render.table import Report, Section, Table, table_of
+from hlo_lens.render.result import Cell, Row, columns_of, facts_object
+from hlo_lens.render.table import Report, Section, Table
 from hlo_lens.render.to_json import envelope
 from hlo_lens.render.to_markdown import Annotation
 from hlo_lens.text.names import shell_word
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.check.judge import Contributors, Judgement, Verdict
     from hlo_lens.questions.diff.causes import Cause
     from hlo_lens.questions.diff.module_diff import DumpDiff
-    from hlo_lens.questions.findings.finding import Finding
 
 
 _NO_CAUSES: Mapping[int, tuple[Cause, ...]] = MappingProxyType({})
@@ -43,7 +42,6 @@ _ESTIMATE = (
     f"~ marks an estimate, which decides no limit within {format_ratio(MARGIN)} of it "
     "(hlo-lens help estimates)"
 )
-_ORDER = {FAIL: 0, UNDECIDED: 1, PASS: 2}
 
 
 class VerdictRow(NamedTuple):
@@ -53,7 +51,6 @@ class VerdictRow(NamedTuple):
     informational: Annotated[bool, "whether the rule fails no check"]
     module: Annotated[str | None, "module"]
     metric: Annotated[str, "path in the report"]
-    axis: Annotated[str | None, "mesh axis that the metric is limited to"]
     name: Annotated[str | None, "name of the rule"]
     base: Annotated[Cell, "value in the baseline"]
     head: Annotated[Cell, "value"]
@@ -77,7 +74,7 @@ class VerdictRow(NamedTuple):
         kinds = verdict.base.kind, verdict.head.kind
         cells = (
             *(verdict.status, rule.is_informational, verdict.module),
-            *(rule.metric.text, rule.metric.axis, rule.name or None),
+            *(rule.metric.text, rule.name or None),
             *(*whole, change, tuple(map(str, rule.fails)), verdict.reason or None, rule.place),
             *(kind is Kind.AT_MOST for kind in kinds),
             *(kind is Kind.ESTIMATE for kind in kinds),
@@ -107,7 +104,7 @@ def check_report(
     section = Section(
         title=f"hlo-lens check: {outcome(judgement)}",
         facts=(*facts, ("rules", _counts(verdicts))),
-        tables=(*_tables(verdicts), *_contributor_tables(verdicts)),
+        tables=(_table(verdicts), *_contributor_tables(verdicts)),
         notes=(_ESTIMATE,) if has_estimate else (),
     )
     return Report(
@@ -127,8 +124,8 @@ def outcome(judgement: Judgement) -> str:
 
 def _counts(verdicts: Sequence[Verdict]) -> str:
     counts = Counter(map(_status_text, verdicts))
-    listed = ", ".join(f"{count:,} {word}" for word, count in counts.items())
-    return f"{plural(len(verdicts), 'verdict')}: {listed}" if verdicts else "none"
+    words = ", ".join(f"{count:,} {word}" for word, count in counts.items())
+    return f"{plural(len(verdicts), 'verdict')}: {words}" if verdicts else "none"
 
 
 def _status_text(verdict: Verdict) -> str:
@@ -136,30 +133,12 @@ def _status_text(verdict: Verdict) -> str:
     return f"{verdict.status} (informational)" if is_soft else verdict.status
 
 
-def _tables(verdicts: Sequence[Verdict]) -> Iterator[Table]:
-    """Yield the verdicts: of several modules those of each that does not pass, then the others."""
-    of_module: dict[str | None, list[Verdict]] = {}
-    for verdict in verdicts:
-        of_module.setdefault(verdict.module, []).append(verdict)
-    if len(of_module) < 2:
-        yield _table(verdicts)
-        return
-    yield replace(_table(verdicts), is_data_only=True)
-    passed: list[Verdict] = []
-    worst = {name: min(_ORDER.get(v.status, 3) for v in own) for name, own in of_module.items()}
-    for name in sorted(of_module, key=lambda name: worst[name]):
-        own = of_module[name]
-        if worst[name] == _ORDER[PASS]:
-            passed += own
-            continue
-        table = _table(own)
-        yield replace(table, title=f"{table.title} of {name}", is_text_only=True)
-    if passed:
-        title = "Rules" if len(passed) == len(verdicts) else "Rules of other modules"
-        yield replace(_table(passed), title=title, is_text_only=True)
+_ORDER = {FAIL: 0, UNDECIDED: 1, PASS: 2}
+_MOST_WHOLE = 50
 
 
 def _table(verdicts: Sequence[Verdict]) -> Table:
+    """Return the verdicts, those first that do not pass."""
     order = sorted(verdicts, key=lambda v: _ORDER.get(v.status, 3))
     shown = ["status", "metric", "base", "head", "change", "fails_if", "reason"]
     if len({verdict.module for verdict in verdicts}) > 1:
@@ -182,14 +161,11 @@ def _table(verdicts: Sequence[Verdict]) -> Table:
     )
 
 
-_MOST_WHOLE = 50
-
-
 def _shown_row(verdict: Verdict) -> Row:
     base, head = amount_texts(verdict)
-    metric = verdict.rule.metric.label
-    row = VerdictRow.of(verdict)._replace(base=base, head=head, metric=metric)
-    return row._replace(status=_status_text(verdict), fails_if=verdict.limit)
+    status = _status_text(verdict)
+    row = VerdictRow.of(verdict)
+    return row._replace(status=status, base=base, head=head, fails_if=verdict.limit)
 
 
 def amount_texts(verdict: Verdict) -> tuple[str, str]:
@@ -204,7 +180,7 @@ def _contributor_tables(verdicts: Sequence[Verdict]) -> Iterator[Table]:
     for verdict in verdicts:
         found = verdict.contributors
         if found is not None and found.contributors:
-            causes.setdefault((verdict.module, found), []).append(verdict.rule.metric.label)
+            causes.setdefault((verdict.module, found), []).append(verdict.rule.metric.text)
     for (module, found), metrics in causes.items():
         title = f"Contributors to {', '.join(dict.fromkeys(metrics))}"
         shown = ("delta_bytes", "change", "source", "what", "op_name")
@@ -223,19 +199,6 @@ def _shown_contributors(found: Contributors) -> Iterator[Row]:
         yield row if text is None else (*row[:place], text, *row[place + 1 :])
 
 
-_FINDING_COLUMNS = (
-    Column("module", Unit.NONE, "module"),
-    Column("metric", Unit.NONE, "metric that counts the finding"),
-    Column("code", Unit.NONE, "code of the rule; hlo-lens help CODE describes it"),
-    Column("name", Unit.NONE, "name of the rule"),
-    Column("severity", Unit.NONE, "error, warning or info"),
-    *SAVING_COLUMNS,
-    Column("source", Unit.NONE, "line of the program, file:line"),
-    Column("message", Unit.NONE, "what is wrong"),
-    Column("fix", Unit.NONE, "what to write instead"),
-)
-
-
 def _finding_sections(
     verdicts: Sequence[Verdict], dumps: Mapping[int, str], base: str
 ) -> Iterator[Section]:
@@ -245,24 +208,11 @@ def _finding_sections(
             continue
         metric = verdict.rule.metric
         where = f" of {verdict.module}" if verdict.module else ""
-        known = f" --baseline {shell_word(base)}" if base and metric.counts_new else ""
+        known = f" --baseline {shell_word(base)}" if base and metric.counts_changes else ""
         dump = None if verdict.place is None else dumps.get(verdict.place)
         command = () if dump is None else (("next", f"hlo-lens lint {dump}{known}"),)
-        rows = [_finding_row(verdict, one) for one in verdict.findings]
-        data = table_of("counted-findings", "", _FINDING_COLUMNS, rows, is_data_only=True)
-        yield Section(
-            title=f"{metric.label}{where}",
-            facts=(*finding_facts(verdict.findings), *command),
-            tables=(data,),
-        )
-
-
-def _finding_row(verdict: Verdict, one: Finding) -> Row:
-    return (
-        *(verdict.module, verdict.rule.metric.text, one.code, one.name, one.severity),
-        *saving_cells(one.saves),
-        *(one.source, one.message, one.fix),
-    )
+        facts = (*finding_facts(verdict.findings), *command)
+        yield Section(title=f"{metric.text}{where}", facts=facts)
 
 
 def check_object(
@@ -345,19 +295,23 @@ def check_annotations(
     """
     found: list[Annotation] = []
     for verdict in sorted(judgement.verdicts, key=lambda verdict: not verdict.is_failure):
-        if verdict.status not in ("fail", "undecided"):
-            continue
-        if verdict.findings:
-            found += _counted_findings(verdict)
+        if verdict.status not in (FAIL, UNDECIDED):
             continue
         metric = verdict.rule.metric.text
-        where = f" of {verdict.module}" if verdict.module else ""
-        text = f"{metric}{where}: {verdict.status}: {verdict.reason}"
-        if verdict.status == "fail":
-            values = amount_texts(verdict)
-            text = (
-                f"{metric}{where}: {' -> '.join(v for v in values if v)}, fails if {verdict.reason}"
-            )
+        text = f"{metric}{f' of {verdict.module}' if verdict.module else ''}: "
+        if verdict.status == UNDECIDED:
+            text += f"{verdict.status}: {verdict.reason}"
+        else:
+            values = " -> ".join(filter(None, amount_texts(verdict)[bool(verdict.findings) :]))
+            text += f"{values}, fails if {verdict.reason}"
+        level = "error" if verdict.is_failure or verdict.is_undecided else "warning"
+        for one in verdict.findings:
+            saves = savings_text(one.saves, one.share, one.share_of)
+            message = f"{one.message}{f' ({saves})' if saves else ''}; {one.fix}; {text}"
+            name = f"{one.code} {one.name}"
+            found.append(Annotation(level=level, title=name, message=message, source=one.source))
+        if verdict.findings:
+            continue
         rows = () if verdict.contributors is None else verdict.contributors.contributors
         sources = [one.source for one in rows if one.source is not None]
         cause = next(iter(_causes_of(verdict, causes)), None)
@@ -367,27 +321,7 @@ def check_annotations(
         elif rows and rows[0].delta_bytes is not None:
             named = " ".join(part for part in (rows[0].what, rows[0].op_name) if part)
             text += f"; most by {named}, {format_bytes(rows[0].delta_bytes)}"
-        found.append(
-            Annotation(
-                level="error" if verdict.is_failure or verdict.is_undecided else "warning",
-                title=verdict.rule.name or f"hlo-lens: {metric}",
-                message=text,
-                source=next(iter(sources), None),
-            )
-        )
+        title = verdict.rule.name or f"hlo-lens: {metric}"
+        source = next(iter(sources), None)
+        found.append(Annotation(level=level, title=title, message=text, source=source))
     return _merged(found)
-
-
-def _counted_findings(verdict: Verdict) -> Iterator[Annotation]:
-    """Yield the findings that a failed rule counts, gravest first."""
-    where = f" of {verdict.module}" if verdict.module else ""
-    count = amount_texts(verdict)[1]
-    rule = f"{verdict.rule.metric.text}{where}: {count}, fails if {verdict.reason}"
-    for one in verdict.findings:
-        saves = savings_text(one.saves, one.share, one.share_of)
-        yield Annotation(
-            level="error" if verdict.is_failure else "warning",
-            title=f"{one.code} {one.name}",
-            message=f"{one.message}{f' ({saves})' if saves else ''}; {one.fix}; {rule}",
-            source=one.source,
-        )

@@ -55,12 +55,9 @@ _TOO_LARGE = 1e300
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number and its unit: ``14.5GiB``, ``2%``, ``48``.
+    """A number and its unit, as written: ``14.5GiB``, ``2%``, ``48``.
 
-    Attributes:
-        number: The number, in bytes for a size, as a fraction for percent.
-        unit: ``B`` for a size, ``%``, or empty.
-        text: As written.
+    The number is in bytes for a size (unit ``B``), a fraction for ``%``.
     """
 
     number: Fraction
@@ -115,14 +112,7 @@ _COMPARE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """Condition of failure.
-
-    Attributes:
-        op: ``>``, ``<``, ``>=``, ``<=``, ``==`` or ``!=``.
-        amount: Right side of the comparison.
-        is_change: Whether the left side is the change against the baseline, not the value.
-        least: Smaller changes do not fail.
-    """
+    """Condition of failure, on a value or its change; changes smaller than `least` do not fail."""
 
     op: str
     amount: Quantity
@@ -159,14 +149,11 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A rule.
+    """A rule: it fails if one of its conditions holds.
 
     Attributes:
-        metric: Its metric.
-        fails: Conditions of failure, of which one suffices.
         module: Pattern to find in module names; None for all modules.
         is_informational: Whether it is only shown.
-        direction: Direction of improvement, of `DIRECTIONS`.
         place: Place where it is written.
         name: Name given by its author; may be empty.
         is_optional: Whether a value that is known on neither side of one program is no failure.
@@ -176,7 +163,6 @@ class Rule:
     fails: tuple[Condition, ...]
     module: NamePattern | None = None
     is_informational: bool = False
-    direction: str = LOWER
     place: str = ""
     name: str = ""
     is_optional: bool = False
@@ -216,22 +202,20 @@ def short_rule(text: str) -> Rule:
             "'collectives.static.all-gather>+0'"
         )
     metric = Metric.parse(match["metric"])
-    limit, _, least_text = (part.strip() for part in match["amount"].partition(","))
-    amount = Quantity.parse(match["sign"] + limit)
-    is_change = bool(match["sign"])
+    limit, comma, least_text = (part.strip() for part in match["amount"].partition(","))
+    amount, is_change = Quantity.parse(match["sign"] + limit), bool(match["sign"])
     if amount.is_percent and not is_change:
         raise UsageError(f"{text!r}: a percentage is a change: write +{amount.text}")
-    amount.check_unit(metric, text)
-    least = Quantity.parse(least_text) if "," in match["amount"] else NO_LEAST
-    if least is not NO_LEAST and (least.is_percent or not is_change or least.number < 0):
+    least = Quantity.parse(least_text) if comma else NO_LEAST
+    if comma and (least.is_percent or not is_change or least.number < 0):
         raise UsageError(f"{text!r}: an amount after a comma is the least change, like +2%,8MiB")
-    least.check_unit(metric, text)
+    for quantity in (amount, least):
+        quantity.check_unit(metric, text)
     module = match["module"]
     return Rule(
         metric=metric,
         fails=(Condition(op=match["op"], amount=amount, is_change=is_change, least=least),),
         module=None if module is None else _module_pattern(module.strip(), text),
-        direction=HIGHER if match["op"] in ("<", "<=") else LOWER,
         place=text.strip(),
     )
 
@@ -251,10 +235,8 @@ _OTHERS = "lint"
 
 _LIMITS = {"max": ">", "min": "<", "equals": "!="}
 _DEFAULT_KEYS = ("threshold", "min_change", "direction")
-_RULE_KEYS = (
-    *("module", "metric", "axis", "max", "min", "equals", "absent"),
-    *("threshold", "min_change", "direction", "informational", "name"),
-)
+_TEXTS, _SWITCHES = ("metric", "module", "name"), ("absent", "informational")
+_RULE_KEYS = (*_TEXTS, *_LIMITS, *_SWITCHES, *_DEFAULT_KEYS)
 
 
 def read_budget(text: str, path: str) -> tuple[Rule, ...]:
@@ -293,15 +275,11 @@ class _Budget:
         for number, table in enumerate(budget):
             self._check_keys(table, _RULE_KEYS, ("[[budget]]", number))
             line = self._line("metric", ("[[budget]]", number))
-            where = self.path if line is None else f"{self.path}:{line}"
             try:
-                rule = _rule_of(table, defaults, where)
+                rule = _rule_of(table, defaults)
             except UsageError as error:
                 raise self._error(str(error), line) from error
-            if not rule.fails:
-                keys = "max, min, equals, absent or threshold"
-                raise self._error(f"the rule has no condition: add {keys}", line)
-            yield rule
+            yield replace(rule, place=self._place(line))
 
     def _check_keys(
         self, table: Mapping[str, object], keys: Sequence[str], where: tuple[str, int] | None
@@ -311,9 +289,11 @@ class _Budget:
                 there = ", ".join(one for one in keys if one != _OTHERS)
                 raise self._error(f"unknown key {key!r}; there is {there}", self._line(key, where))
 
+    def _place(self, line: int | None) -> str:
+        return self.path if line is None else f"{self.path}:{line}"
+
     def _error(self, message: str, line: int | None) -> UsageError:
-        place = self.path if line is None else f"{self.path}:{line}"
-        return UsageError(f"{place}: {message}")
+        return UsageError(f"{self._place(line)}: {message}")
 
     def _line(self, key: str, table: tuple[str, int] | None) -> int | None:
         """Return the 1-based line of a key of a table; None if it is not there."""
@@ -327,32 +307,31 @@ class _Budget:
         return None
 
 
-def _rule_of(table: Mapping[str, object], defaults: Mapping[str, object], where: str) -> Rule:
+def _rule_of(table: Mapping[str, object], defaults: Mapping[str, object]) -> Rule:
     """Return the rule of a table of a budget file; raises UsageError for a wrong value."""
-    for key in ("metric", "axis", "module", "name"):
+    for key in _TEXTS:
         if not isinstance(value := table.get(key, ""), str):
             raise UsageError(f"{key} is a text in quotes, not {value!r}")
-    for key in ("informational", "absent"):
+    for key in _SWITCHES:
         if not isinstance(value := table.get(key, False), bool):
             raise UsageError(f"{key} is true or false, not {value!r}")
     text = {key: value for key, value in table.items() if isinstance(value, str)}
-    direction = table.get("direction", defaults.get("direction", LOWER))
-    if direction not in DIRECTIONS:
-        raise UsageError(f"direction is one of {', '.join(DIRECTIONS)}, not {direction!r}")
-    metric = Metric.parse(text.get("metric", ""), axis=text.get("axis"))
+    metric = Metric.parse(text.get("metric", ""))
+    fails = tuple(_conditions(metric, table, defaults))
+    if not fails:
+        keys = "max, min, equals, absent or threshold"
+        raise UsageError(f"the rule has no condition: add {keys}")
     return Rule(
         metric=metric,
-        fails=tuple(_conditions(metric, table, defaults, str(direction))),
+        fails=fails,
         module=_module_pattern(text["module"], "module") if "module" in text else None,
         is_informational=bool(table.get("informational")),
-        direction=str(direction),
-        place=where,
         name=text.get("name", ""),
     )
 
 
 def _conditions(
-    metric: Metric, table: Mapping[str, object], defaults: Mapping[str, object], direction: str
+    metric: Metric, table: Mapping[str, object], defaults: Mapping[str, object]
 ) -> Iterator[Condition]:
     """Yield the conditions of failure of a rule."""
     for key, op in _LIMITS.items():
@@ -364,13 +343,16 @@ def _conditions(
             yield Condition(op=op, amount=amount)
     if table.get("absent"):
         yield Condition(op="!=", amount=Quantity.parse(0))
-    yield from _thresholds(metric, table, defaults, direction)
+    yield from _thresholds(metric, table, defaults)
 
 
 def _thresholds(
-    metric: Metric, table: Mapping[str, object], defaults: Mapping[str, object], direction: str
+    metric: Metric, table: Mapping[str, object], defaults: Mapping[str, object]
 ) -> Iterator[Condition]:
     """Yield the conditions on a change, one for each direction that is worse."""
+    direction = table.get("direction", defaults.get("direction", LOWER))
+    if direction not in DIRECTIONS:
+        raise UsageError(f"direction is one of {', '.join(DIRECTIONS)}, not {direction!r}")
     threshold = table.get("threshold", defaults.get("threshold"))
     is_fixed = "equals" in table or table.get("absent")
     if threshold is None or (is_fixed and "threshold" not in table):
@@ -399,46 +381,25 @@ def _thresholds(
 
 
 def rule_value(rule: Rule, module: ModuleSnapshot, partner: ModuleSnapshot | None = None) -> Value:
-    """Return the value of a rule's metric, unknown if a snapshot lacks its present meaning.
+    """Return the value of a rule's metric.
 
     Args:
         rule: The rule.
         module: The module.
         partner: Its partner in the baseline, for counts of new findings.
     """
-    base = partner if rule.metric.counts_changes else None
-    outdated = _outdated(rule, module) or ("" if base is None else _outdated(rule, base))
-    if outdated:
-        return Value(number=None, reason=outdated)
-    if rule.metric.root == ROOT:
-        return finding_count(rule.metric, module.facts, None if base is None else base.facts)
-    return _marked(rule.metric.value(module.facts), rule, module.facts)
-
-
-def _outdated(rule: Rule, module: ModuleSnapshot) -> str:
-    """Return why the figure of a rule's metric is outdated in a snapshot; empty if it is not."""
-    path = f"{rule.metric.field_path(module.facts)}." if module.outdated else ""
-    outdated = next((name for name in module.outdated if path.startswith(f"{name}.")), None)
-    if outdated is None:
-        return ""
-    return (
-        f"the snapshot was saved by a version without {outdated}, or with another definition of "
-        "it: save it again"
-    )
-
-
-def _marked(value: Value, rule: Rule, facts: ModuleFacts) -> Value:
-    """Return a value, marked if it is a figure of memory that is an estimate or a bound."""
-    memory, number = facts.memory, value.number
-    if memory is None or number is None or rule.metric.root != "memory":
+    metric, facts = rule.metric, module.facts
+    if metric.root == ROOT:
+        base = partner if metric.counts_changes else None
+        return finding_count(metric, facts, None if base is None else base.facts)
+    value, memory = metric.value(facts), facts.memory
+    if memory is None or value.number is None or metric.root != "memory" or not metric.is_bytes:
         return value
-    path = rule.metric.field_path(facts)
-    if not rule.metric.is_bytes or path.startswith("memory.memory_analysis"):
+    is_temp = metric.is_of_module and metric.figure == "temp"
+    is_own = metric.steps[1].name != "memory_analysis"  # of JAX
+    if not is_own or (memory.source != "estimate" and not is_temp):
         return value
-    if memory.source != "estimate" and path != "memory.temp_bytes":
-        return value
-    figure = path.rpartition(".")[2].removesuffix("_bytes")
-    amount = memory_amount(memory, figure, int(number))
+    amount = memory_amount(memory, metric.figure, int(value.number))
     end = most_temp_bytes(memory) if amount.kind is Kind.AT_LEAST else None
     return replace(value, kind=amount.kind, end=end)
 

@@ -41,6 +41,5 @@ def diff(
     from hlo_lens.questions.diff.dump_diff import diff_sides
     from hlo_lens.questions.diff.sides import load_sides
 
-    has_program = "program" in only
-    sides = load_sides(base, head, with_graphs=has_program, limits_estimate=has_program)
+    sides = load_sides(base, head, limits_estimate="program" in only)
     return diff_sides(*sides, only=only, heed=heed, is_forced=force)

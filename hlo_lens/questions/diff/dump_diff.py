@@ -133,8 +133,8 @@ def diff_sides(
         )
         found.append(replace(compared, limit_bytes=limit and limit[0], program_problem=problem))
     return Diff(
-        base=base.without_graphs(),
-        head=head.without_graphs(),
+        base=base,
+        head=head,
         modules=tuple(found),
         places=tuple((one, other) for one, other, _ in pairs.pairs),
         added=tuple(yours[place] for place in pairs.added),
@@ -173,7 +173,7 @@ def _program(base: SideModule, head: SideModule, heed: Collection[Noise]) -> Pro
     one, other = base.hlo, head.hlo
     if one is None or other is None:
         return None
-    return program_diff(one, other, heed=heed, known=(base.graph, head.graph))
+    return program_diff(one, other, heed=heed)
 
 
 def _is_known_equal(base: SideModule, head: SideModule) -> bool:

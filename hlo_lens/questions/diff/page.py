@@ -63,7 +63,8 @@ def diff_report(diff: DumpDiff, names: tuple[str, str], *, by: str | None = None
         names: Paths of the two sides.
         by: ``source`` for the changed lines of the user's program alone.
     """
-    shown = sorted((one for one in diff.modules if not one.identical or one.unknown), key=_weight)
+    shown = [one for one in diff.modules if not one.identical or one.unknown]
+    shown.sort(key=lambda one: [-abs(size) for size in _deltas(one)])
     if not shown and len(diff.modules) == 1:
         shown = [diff.modules[0]]
     return Report(
@@ -97,13 +98,18 @@ def _head(diff: DumpDiff, names: tuple[str, str]) -> Section:
     elif diff.is_undecided:
         verdict = "undecided: a text ends too early"
     else:
-        rows = [_changed_module(changed[0])] if len(changed) == 1 else []
-        sizes = [(r.delta_total_bytes, "must fit") for r in rows]
-        sizes += [(r.delta_wire_bytes, "sent") for r in rows]
+        alone = _deltas(changed[0]) if len(changed) == 1 else ()  # several do not run together
+        sizes = zip(alone, ("must fit", "sent"), strict=False)
         texts = [f"{format_delta(size)} {what}" for size, what in sizes if size]
         verdict = f"changed: {', '.join(texts)}" if texts else "changed"
-    tables = (_modules_table(changed),) if len(changed) > 1 else ()
-    return Section(title=f"hlo-lens diff: {verdict}", facts=tuple(facts), tables=tables)
+    return Section(title=f"hlo-lens diff: {verdict}", facts=tuple(facts))
+
+
+def _deltas(diff: ModuleDiff) -> tuple[int, int]:
+    """Return the increases of what must fit and of what is sent; 0 where they are not known."""
+    total = None if diff.memory is None else diff.memory.metrics["total_bytes"].delta
+    sent = None if diff.collectives is None else diff.collectives.wire_bytes.delta
+    return total or 0, sent or 0
 
 
 def listed_names(modules: Sequence[ModuleSnapshot]) -> str:
@@ -517,56 +523,6 @@ def program_diff_facts(diff: ProgramDiff) -> tuple[tuple[str, str], ...]:
         text += f"; of the module: {listed(attributes, FEW)}"
     ignored = [f"{kind.value} ({format_count(n)})" for kind, n in diff.ignored.items()]
     return (("program", text), *([("ignored", ", ".join(ignored))] if ignored else []))
-
-
-# ---- overview of modules -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedModule:
-    """Changes of one module in numbers; None if they are not known."""
-
-    module: Annotated[str, "module"]
-    delta_total_bytes: Annotated[int | None, Unit.BYTES_DELTA, "increase of allocated bytes"]
-    delta_peak_bytes: Annotated[int | None, Unit.BYTES_DELTA, "increase of bytes at the peak"]
-    delta_wire_bytes: Annotated[
-        int | None, Unit.BYTES_DELTA, "increase of bytes on the wire of one run"
-    ]
-    collectives: Annotated[int | None, Unit.COUNT, "collectives that changed"]
-    shardings: Annotated[int | None, Unit.COUNT, "values whose sharding changed"]
-    instructions: Annotated[int | None, Unit.COUNT, "instructions changed, added, removed or moved"]
-
-
-def _changed_module(diff: ModuleDiff) -> ChangedModule:
-    metrics = {} if diff.memory is None else diff.memory.metrics
-    unknown, found, program = Delta(None, None), diff.collectives, diff.program
-    return ChangedModule(
-        module=diff.head.name,
-        delta_total_bytes=metrics.get("total_bytes", unknown).delta,
-        delta_peak_bytes=metrics.get(PEAK, unknown).delta,
-        delta_wire_bytes=None if found is None else found.wire_bytes.delta,
-        collectives=None if found is None else sum(row.count for row in found.changed),
-        shardings=None if diff.shardings is None else diff.shardings.row_count,
-        instructions=None if program is None else sum(getattr(program, n) for n in _COUNTS[1:]),
-    )
-
-
-def _weight(diff: ModuleDiff) -> tuple[int, int]:
-    """Return the sort key: change of total bytes, then of bytes on the wire."""
-    module = _changed_module(diff)
-    return -abs(module.delta_total_bytes or 0), -abs(module.delta_wire_bytes or 0)
-
-
-def _modules_table(changed: Sequence[ModuleDiff]) -> Table:
-    """Return one line for each module that changed, with the sums that are known."""
-    columns = columns_of(ChangedModule)
-    rows = [*rows_of(map(_changed_module, sorted(changed, key=_weight)), columns)]
-    totals = {
-        column.name: sum(number for number in cells if isinstance(number, int))
-        for column, cells in zip(columns, zip(*rows, strict=True), strict=True)
-        if all(isinstance(cell, int) for cell in cells)
-    }
-    return table_of("modules", "Modules that changed", columns, rows, totals=totals)
 
 
 # ---- JSON --------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 Parameters are matched by path, by a path of which one part has another name, then by number.
 Results are those in the memory of matched parameters, those of one path, as JAX wrote it into the
-lowered program, then those of one index if both programs have as many, else from both ends inward.
+lowered program, then those of one index if both programs have as many, else those of one shape.
 Two shardings are equal if each device holds the same tile, in any spelling.
 Other names of mesh axes are noise: counted, and changes on request.
 A value whose sharding only one side knows is compared by its global shape and its device's part.
@@ -14,7 +14,6 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
@@ -24,7 +23,7 @@ from hlo_lens.shapes.sharding import HloSharding
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from hlo_lens.questions.sharding.annotations import Annotation
     from hlo_lens.questions.snapshots.figures import EntryFact
@@ -122,8 +121,8 @@ def sharding_diff(base: ModuleSnapshot, head: ModuleSnapshot) -> ShardingDiff | 
             rows.append(_entry_row(one, other, change))
         elif (one.sharding is None) != (other.sharding is None):
             unknown += 1
-        elif has_other_axes(one.spec, other.spec):
-            renamed += 1
+        else:
+            renamed += _has_other_axes(one, other)
     problem = annotation_problem(base, head)
     changed, respelled = ((), 0) if problem else _annotation_rows(base, head, is_same)
     rows.sort(key=lambda row: (-abs(row.delta_bytes or 0), row.kind, row.name or ""))
@@ -160,6 +159,11 @@ def _spec_of(fact: EntryFact | Annotation | None) -> str | None:
     return fact.spec if fact.spec is not None else fact.sharding
 
 
+def _has_other_axes(base: EntryFact | Annotation, head: EntryFact | Annotation) -> bool:
+    """Return whether specs of equal shardings are known and name other axes."""
+    return base.spec is not None and head.spec is not None and base.spec != head.spec
+
+
 def _is_equivalent(one: str, other: str) -> bool:
     """Return whether each device holds the same tile; False if a text is not readable."""
     try:
@@ -189,13 +193,18 @@ def renamed_component(base: str | None, head: str | None) -> tuple[str, str] | N
     return differ[0] if len(differ) == 1 else None
 
 
-def _match(base: Sequence[EntryFact], head: Sequence[EntryFact]) -> list[_Entries]:
+_Values: TypeAlias = "Sequence[EntryFact]"
+_Matched: TypeAlias = "Iterable[tuple[EntryFact, EntryFact]]"
+_PLACE = attrgetter("number", "index")
+
+
+def _match(base: _Values, head: _Values) -> list[_Entries]:
     """Return the matched values, and those of one side alone with None."""
     mine, yours = ([e for e in side if e.kind == "parameter"] for side in (base, head))
-    pairs = [*_by_path(mine, yours)]
-    rest = _unpaired(pairs, mine, yours)
+    pairs = [*_of_one_path(mine, yours)]
+    pairs += [*_renamed(*_unpaired(pairs, mine, yours))]
     key = attrgetter("number", "index", "global_shape")
-    arguments = [*pairs, *pair_items(*rest, (key,), attrgetter("number", "index"))]
+    arguments = [*pairs, *pair_items(*_unpaired(pairs, mine, yours), (key,), _PLACE)]
     mine, yours = ([e for e in side if e.kind == "output"] for side in (base, head))
     by_index = {entry.index: entry for entry in mine}, {entry.index: entry for entry in yours}
     indices = ((b.aliased_with, h.aliased_with) for b, h in arguments if b and h)
@@ -204,38 +213,31 @@ def _match(base: Sequence[EntryFact], head: Sequence[EntryFact]) -> list[_Entrie
     used = {id(one) for pair in results for one in pair}
     results += [(b, h) for b, h in aliased if b and h and not used & {id(b), id(h)}]
     results += [*_renamed(*_unpaired(results, mine, yours))]
-    return [*arguments, *results, *_match_outputs(*_unpaired(results, mine, yours))]
+    stages = [attrgetter("index", "global_shape"), attrgetter("global_shape")]
+    if len(mine) == len(yours):
+        stages = [attrgetter("index")]
+    return [*arguments, *results, *pair_items(*_unpaired(results, mine, yours), stages, _PLACE)]
 
 
 def _unpaired(
-    pairs: Sequence[tuple[EntryFact, EntryFact]], base: list[EntryFact], head: list[EntryFact]
+    pairs: _Matched, base: _Values, head: _Values
 ) -> tuple[list[EntryFact], list[EntryFact]]:
     known = {id(one) for pair in pairs for one in pair}
     mine, yours = ([one for one in side if id(one) not in known] for side in (base, head))
     return mine, yours
 
 
-def _by_path(base: list[EntryFact], head: list[EntryFact]) -> Iterator[tuple[EntryFact, EntryFact]]:
-    """Yield values of equal paths; then those of equal shape of which one part has another name.
+def _of_one_path(base: _Values, head: _Values) -> _Matched:
+    named = (lambda entry: entry.name and (entry.name, entry.index),)
+    pairs = pair_items(base, head, named, _PLACE)
+    return ((b, h) for b, h in pairs if b is not None and h is not None)
+
+
+def _renamed(base: _Values, head: _Values) -> _Matched:
+    """Yield values of equal shape of whose path one part, not the first, has another name.
 
     Most pairs decide which name became which.
     """
-    pairs = [*_of_one_path(base, head)]
-    yield from pairs
-    yield from _renamed(*_unpaired(pairs, base, head))
-
-
-def _of_one_path(
-    base: list[EntryFact], head: list[EntryFact]
-) -> Iterator[tuple[EntryFact, EntryFact]]:
-    named = (lambda entry: entry.name and (entry.name, entry.index),)
-    pairs = pair_items(base, head, named, attrgetter("number", "index"))
-    yield from ((b, h) for b, h in pairs if b is not None and h is not None)
-
-
-def _renamed(
-    base: Sequence[EntryFact], head: Sequence[EntryFact]
-) -> Iterator[tuple[EntryFact, EntryFact]]:
     left: dict[object, list[tuple[str, EntryFact]]] = defaultdict(list)
     for one in base:
         for key, part in _without_one_part(one):
@@ -261,32 +263,12 @@ def _without_one_part(entry: EntryFact) -> Iterator[tuple[object, str]]:
         yield (place, rest, entry.index if not entry.name else "", entry.global_shape), parts[place]
 
 
-def _match_outputs(base: list[EntryFact], head: list[EntryFact]) -> Iterator[_Entries]:
-    """Yield outputs matched by place, from both ends if their numbers differ."""
-    least = min(len(base), len(head))
-    if len(base) == len(head):
-        start, end = least, 0
-    else:
-        start = _alike(base, head, least)
-        end = _alike(base[::-1], head[::-1], least - start)
-    yield from zip(base[:start], head[:start], strict=True)
-    yield from zip(base[len(base) - end :], head[len(head) - end :], strict=True)
-    yield from ((one, None) for one in base[start : len(base) - end])
-    yield from ((None, one) for one in head[start : len(head) - end])
-
-
-def _alike(base: list[EntryFact], head: list[EntryFact], most: int) -> int:
-    """Return how many values at the start have equal shapes, at most `most`."""
-    pairs = zip(base[:most], head[:most], strict=True)
-    return sum(1 for _ in takewhile(lambda p: p[0].global_shape == p[1].global_shape, pairs))
-
-
 def _change(one: EntryFact, other: EntryFact, is_same: SameShardings) -> str:
     """Return the change of a value; empty for none."""
     shapes = (one.global_shape, other.global_shape)
     parts = (one.device_shape, other.device_shape)
     if one.sharding is not None and other.sharding is not None:
-        if not (one.sharding == other.sharding or is_same(one.sharding, other.sharding)):
+        if one.sharding != other.sharding and not is_same(one.sharding, other.sharding):
             return RESHARDED
     elif None not in shapes and shapes[0] == shapes[1] and _differ(parts):
         return RESHARDED
@@ -365,11 +347,11 @@ def _annotation_rows(
     known = {_value(one) for one, _ in alike}, {_value(other) for _, other in alike}
     changed: Counter[_Annotations] = Counter()
     for one, other in sides:
-        if one is None or other is None:
+        if one is not None and other is not None:
+            changed[one, other] += not _is_same(one, other, is_same)
+        else:
             repeats = (one and _value(one) in known[0]) or (other and _value(other) in known[1])
             changed[one, other] += not repeats
-        elif not _is_same(one, other, is_same):
-            changed[one, other] += 1
     rows = tuple(
         pair_record(
             ShardingRow,
@@ -385,12 +367,7 @@ def _annotation_rows(
         for (one, other), count in sorted(changed.items(), key=repr)
         if count and (annotation := other or one) is not None
     )
-    return rows, sum(has_other_axes(b.spec, h.spec) for b, h in alike)
-
-
-def has_other_axes(base: str | None, head: str | None) -> bool:
-    """Return whether specs of equal shardings are known and name other axes."""
-    return base is not None and head is not None and base != head
+    return rows, sum(_has_other_axes(b, h) for b, h in alike)
 
 
 def _value(fact: Annotation) -> tuple[str | None, ...]:
@@ -403,13 +380,12 @@ def _is_same(one: Annotation, other: Annotation, is_same: SameShardings) -> bool
 
     Some versions print manual axes and others do not: then the specs count.
     """
-    if one.sharding is None or other.sharding is None:
-        return one.spec == other.spec and one.sharding == other.sharding
-    if one.sharding == other.sharding or is_same(one.sharding, other.sharding):
+    sides = one.sharding, other.sharding
+    if sides[0] is None or sides[1] is None:
+        return one.spec == other.spec and sides[0] == sides[1]
+    if sides[0] == sides[1] or is_same(sides[0], sides[1]):
         return True
-    is_tiled = all(
-        "manual" not in s and not s.startswith("#") for s in (one.sharding, other.sharding)
-    )
+    is_tiled = all("manual" not in text and text[:1] != "#" for text in (sides[0], sides[1]))
     return not is_tiled and one.spec is not None and one.spec == other.spec
 
 
@@ -425,8 +401,7 @@ _ANNOTATION_STAGES: tuple[Callable[[Annotation], Hashable], ...] = (
 """Keys by which annotations are matched, strictest first."""
 
 
-def _order(fact: Annotation) -> tuple[object, ...]:
-    return (fact.source, fact.spec, fact.sharding, fact.shape, fact.op_name)
+_order = attrgetter("source", "spec", "sharding", "shape", "op_name")
 
 
 # ---- donations ---------------------------------------------------------------------------------
@@ -474,14 +449,14 @@ def donation_diff(pairs: Sequence[tuple[EntryFact, EntryFact]]) -> DonationDiff:
             for entry in (base, head)
         )
         row = DonationRow(
-            "gained" if is_gained else "lost",
-            head.name or base.name,
-            size,
-            head.device_shape,
-            base.aliased_with,
-            head.aliased_with,
-            base.donation,
-            head.donation,
+            change="gained" if is_gained else "lost",
+            name=head.name or base.name,
+            device_bytes=size,
+            device_shape=head.device_shape,
+            base_output=base.aliased_with,
+            head_output=head.aliased_with,
+            base_donation=base.donation,
+            head_donation=head.donation,
         )
         rows.append(((is_gained, -max(before or 0, size or 0), head.name or ""), row))
     rows.sort(key=lambda pair: pair[0])

@@ -37,18 +37,14 @@ from hlo_lens.text.patterns import NamePattern
 from hlo_lens.text.processes import start_second
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.questions.dumps.listing import ListingFacts
     from hlo_lens.questions.findings.findings import Findings
-    from hlo_lens.questions.matching.graphs import ProgramGraph
 
 _LONG = 1 << 19
 """Bytes of the files of a side that is worth a second process."""
-
-_MANY = 20_000
-"""Instructions of a program whose graph is worth making in the process that reads it."""
 
 Side: TypeAlias = "Program | Snapshot"
 """One side of a comparison, as users name it."""
@@ -56,21 +52,15 @@ Side: TypeAlias = "Program | Snapshot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideModule:
-    """One module of a side.
+    """One module of a side: its snapshot, and where it was read from texts, these.
 
-    Attributes:
-        snapshot: Its snapshot.
-        dump: Its texts; None if only the snapshot is known.
-        listing: Its facts among other modules; None if only the snapshot is known.
-        findings: Findings of it alone; None without HLO text, or if only the snapshot is known.
-        graph: Its program graph, if it was made with the snapshot, for one comparison.
+    `listing` has its facts among other modules, `findings` those of it alone.
     """
 
     snapshot: ModuleSnapshot
     dump: ModuleDump | None = None
     listing: ListingFacts | None = None
     findings: Findings | None = None
-    graph: ProgramGraph | None = None
 
     @property
     def hlo(self) -> HloModule | None:
@@ -120,17 +110,24 @@ class LoadedSide:
     selection: str | None = None
     note: str = ""
 
-    def selected(self, pattern: NamePattern | None) -> LoadedSide:
-        """Return the side with the modules in whose names a pattern is found, as elsewhere."""
+    def selected(self, pattern: NamePattern | None, other: LoadedSide | None = None) -> LoadedSide:
+        """Return the side with the modules in whose names a pattern is found, as elsewhere.
+
+        An address that only the other side has selects the modules with the names of those at the
+        address: dumps of one program are kept in folders of any name.
+        """
         if pattern is None:
             return self
-        chosen = self._at_address(pattern) or [
+        chosen = self.at_address(pattern) or [
             module
             for module in self.modules
             if pattern.found_in(module.snapshot.name)
             or (module.dump is not None and pattern.found_in(module.dump.name))
         ]
-        return self._with(_with_dump_findings(chosen))
+        if not chosen and other is not None:
+            names = {module.snapshot.name for module in other.at_address(pattern)}
+            chosen = [module for module in self.modules if module.snapshot.name in names]
+        return self._with(chosen)
 
     def leading(self) -> LoadedSide:
         """Return the side with its leading module alone, where there is one."""
@@ -138,14 +135,13 @@ class LoadedSide:
         if not note:
             return self
         kept = [module for module in self.modules if module.dump in chosen]
-        return replace(self._with(_with_dump_findings(kept)), note=note)
+        return replace(self._with(kept), note=note)
 
     def named_as(self, other: LoadedSide) -> LoadedSide:
         """Return the side with the modules that another one has; as it is without any."""
         names = {plain_name(module.snapshot.name) for module in other.modules}
         kept = [one for one in self.modules if plain_name(one.snapshot.name) in names]
-        is_same = not kept or len(kept) == len(self.modules)
-        return self if is_same else self._with(_with_dump_findings(kept))
+        return self._with(kept) if 0 < len(kept) < len(self.modules) else self
 
     def selected_as(self, other: LoadedSide) -> LoadedSide:
         """Return the side with the modules that another one, a snapshot, was saved with."""
@@ -154,52 +150,20 @@ class LoadedSide:
         chosen = self.selected(NamePattern(other.selection))
         return chosen if chosen.modules else self.named_as(other)
 
-    def selected_with(self, other: LoadedSide, pattern: NamePattern | None) -> LoadedSide:
-        """Return the same; an address that only the other side has selects its program here.
-
-        These are the modules with the names of those at the address: dumps of one program are kept
-        in folders of any name.
-        """
-        chosen = self.selected(pattern)
-        if pattern is None or chosen.modules:
-            return chosen
-        names = {module.snapshot.name for module in other._at_address(pattern)}
-        same = [module for module in self.modules if module.snapshot.name in names]
-        return self._with(_with_dump_findings(same))
-
-    def _at_address(self, pattern: NamePattern) -> list[SideModule]:
+    def at_address(self, pattern: NamePattern) -> list[SideModule]:
+        """Return the module whose address a pattern is."""
         return [m for m in self.modules if m.dump and m.dump.address == pattern.text]
-
-    def with_graphs(self) -> LoadedSide:
-        """Return the side with the graphs of long programs."""
-        from hlo_lens.questions.matching.graphs import graph_alone
-
-        return self._with(
-            replace(module, graph=graph_alone(module.hlo))
-            if module.hlo is not None and len(module.hlo.columns) >= _MANY
-            else module
-            for module in self.modules
-        )
-
-    def without_graphs(self) -> LoadedSide:
-        """Return the side without graphs, which take as much memory as the programs."""
-        return self._with(replace(one, graph=None) for one in self.modules)
 
     def with_only(self, place: int) -> LoadedSide:
         """Return the side with one module."""
-        return self._with(self.modules[place : place + 1])
+        return replace(self, modules=self.modules[place : place + 1])
 
-    def _with(self, modules: Iterable[SideModule]) -> LoadedSide:
-        return replace(self, modules=tuple(modules))
+    def _with(self, modules: Sequence[SideModule]) -> LoadedSide:
+        return replace(self, modules=_with_dump_findings(modules))
 
     def copies(self) -> Mapping[int, int]:
         """Return the places of texts that repeat another module, each with that of the module."""
         return text_copies([*self._dumps])  # a snapshot has neither dumps nor copies
-
-    def without_copies(self) -> LoadedSide:
-        """Return the side with each compile once."""
-        copies = self.copies()
-        return self._with(one for place, one in enumerate(self.modules) if place not in copies)
 
     @property
     def source(self) -> str:
@@ -223,7 +187,6 @@ def load_sides(
     pattern: NamePattern | None = None,
     progress: Progress | None = None,
     with_programs: bool = True,
-    with_graphs: bool = False,
     limits_estimate: bool = False,
 ) -> tuple[LoadedSide, LoadedSide]:
     """Return both sides, with the fingerprints that comparing and pairing them needs.
@@ -234,7 +197,6 @@ def load_sides(
         pattern: Modules in whose names this is found; None for all.
         progress: Called with modules done and modules in all, of each side.
         with_programs: Whether programs are compared, which snapshots need fingerprints for.
-        with_graphs: Whether each process makes the graphs of long programs, too.
         limits_estimate: Whether memory of large modules is not estimated; ignored if a side is a
             snapshot.
 
@@ -249,11 +211,20 @@ def load_sides(
     if _is_snapshot(base) or _is_snapshot(head):
         limits_estimate = False  # as when the snapshot was saved
     load_one = partial(load_side, limits_estimate=limits_estimate)
-    one, other = _loaded(base, head, load_one, progress=progress, with_graphs=with_graphs)
+    # of two long sides the head is loaded by a second process; errors of the base are raised first
+    is_long = _is_long(base) and _is_long(head)
+    second = start_second(partial(load_one, head)) if is_long else None
+    try:
+        one = load_one(base, progress=progress)
+        found = None if second is None else second.result()
+    finally:
+        if second is not None:
+            second.end()
+    other = load_one(head, progress=progress) if found is None else found
     names = other.names
     if pattern is None:
         one, other = one.selected_as(other), other.selected_as(one)
-    one, other = one.selected_with(other, pattern), other.selected_with(one, pattern)
+    one, other = one.selected(pattern, other), other.selected(pattern, one)
     if pattern is not None and not one.modules and not other.modules:
         raise no_module_matches(pattern, names)
     if with_programs and (one.is_snapshot or other.is_snapshot):
@@ -262,36 +233,6 @@ def load_sides(
     counts = [Counter(map(_key, side.modules)) for side in (one, other)]
     several = {key for side in counts for key, count in side.items() if count > 1}
     return _with_fingerprints(one, of=several), _with_fingerprints(other, of=several)
-
-
-def _loaded(
-    base: Side,
-    head: Side,
-    load_one: Callable[..., LoadedSide],
-    *,
-    progress: Progress | None,
-    with_graphs: bool,
-) -> tuple[LoadedSide, LoadedSide]:
-    """Return both sides; of two long ones the head is loaded by a second process.
-
-    Errors are those of the base, if both have any: it is loaded here, first.
-    """
-
-    def read() -> LoadedSide:
-        other = load_one(head)
-        return other.with_graphs() if with_graphs else other
-
-    second = start_second(read) if _is_long(base) and _is_long(head) else None
-    if second is None:
-        return load_one(base, progress=progress), load_one(head, progress=progress)
-    try:
-        one = load_one(base, progress=progress)
-        if with_graphs:
-            one = one.with_graphs()
-        other = second.result()
-    finally:
-        second.end()
-    return one, load_one(head, progress=progress) if other is None else other
 
 
 def _is_long(side: Side) -> bool:
@@ -314,10 +255,10 @@ def load_side(
     progress: Progress | None = None,
     limits_estimate: bool = False,
 ) -> LoadedSide:
-    """Return the modules of one side.
+    """Return the modules of one side: a path, a program, a dump or a snapshot.
 
     Args:
-        side: A path, a program, a dump or a snapshot.
+        side: The side.
         pattern: Modules in whose names this is found; None for all.
         progress: Called with modules done and modules in all.
         limits_estimate: Whether memory of large modules is not estimated.
@@ -363,20 +304,21 @@ def snapshot(
     Raises:
         UnknownNameError: If the pattern is found in no name.
     """
-    loaded = load_side(side, pattern=pattern, progress=progress).without_copies()
-    loaded = _with_fingerprints(loaded)
+    loaded = load_side(side, pattern=pattern, progress=progress)
+    copies = loaded.copies()
+    once = [one for place, one in enumerate(loaded.modules) if place not in copies]
+    modules = []
+    for one in _with_fingerprints(replace(loaded, modules=tuple(once))).modules:
+        kept = one.snapshot
+        if one.dump is not None:
+            program = packed_program(one.dump) if with_program else NOT_KEPT
+            kept = replace(kept, program=program)
+        modules.append(kept)
     return Snapshot(
         path=loaded.path,
-        modules=tuple(_saved(module, with_program) for module in loaded.modules),
+        modules=tuple(modules),
         selection=None if pattern is None else pattern.text,
     )
-
-
-def _saved(module: SideModule, with_program: bool) -> ModuleSnapshot:
-    if module.dump is None:
-        return module.snapshot
-    program = packed_program(module.dump) if with_program else NOT_KEPT
-    return replace(module.snapshot, program=program)
 
 
 def _is_path(side: Side) -> bool:
@@ -385,7 +327,6 @@ def _is_path(side: Side) -> bool:
 
 
 def _is_snapshot(side: Side) -> bool:
-    """Return whether a side is a snapshot, or the path of one."""
     if isinstance(side, Snapshot):
         return True
     return _is_path(side) and side != STDIN and is_snapshot_file(str(side))
@@ -431,15 +372,14 @@ def _with_dump_findings(modules: Sequence[SideModule]) -> tuple[SideModule, ...]
     from hlo_lens.questions.findings.settings import Sieve, sifted_dump_findings
     from hlo_lens.questions.snapshots.module_snapshot import with_findings
 
-    others, none = sifted_dump_findings(facts, dumps, Sieve.usual()), Findings(findings=())
-
-    def joined(index: int, module: SideModule) -> SideModule:
-        if module.findings is None:
-            return module
-        findings = together(module.findings, others.get(index, none))
-        return replace(module, snapshot=with_findings(module.snapshot, findings))
-
-    return tuple(joined(index, module) for index, module in enumerate(modules))
+    others = sifted_dump_findings(facts, dumps, Sieve.usual())
+    joined = []
+    for index, module in enumerate(modules):
+        if module.findings is not None:
+            found = together(module.findings, others.get(index, Findings(findings=())))
+            module = replace(module, snapshot=with_findings(module.snapshot, found))
+        joined.append(module)
+    return tuple(joined)
 
 
 def _key(module: SideModule) -> tuple[str, str | None]:

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import EnumType
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
@@ -60,7 +59,6 @@ class ModuleSnapshot:
     """Snapshot of one module.
 
     Attributes:
-        name: Name of the module.
         target: GPU architecture or TPU topology that it was compiled for, if the files name it.
         toolchain: Compiler, if the files name it.
         signature: Digest of the shapes of parameters and results.
@@ -68,7 +66,6 @@ class ModuleSnapshot:
         facts: Its figures.
         peaks: One for each memory space that has allocations.
         annotations: Sharding annotations inside the program.
-        outdated: Paths of figures that the file lacks.
         program: Its program, in which causes of changes are found; None if it was not asked for, or
             in snapshots without it.
         path: File, folder or archive that it was read from; empty if unknown, as in a saved
@@ -83,7 +80,6 @@ class ModuleSnapshot:
     facts: ModuleFacts
     peaks: tuple[SpacePeak, ...]
     annotations: tuple[Annotation, ...] | None
-    outdated: tuple[str, ...] = ()
     program: SavedProgram | None = None
     path: str = field(default="", compare=False)
 
@@ -117,10 +113,8 @@ class ModuleSnapshot:
 class Snapshot:
     """Snapshots of the modules of a dump.
 
-    Attributes:
-        path: Where it comes from, for messages; not part of a file.
-        modules: Snapshot of each module.
-        selection: Regular expression that chose the modules among others; None for all of them.
+    `path`, where it comes from, is no part of a file; `selection` is the regular expression that
+    chose the modules among others, None for all of them.
     """
 
     path: str
@@ -172,10 +166,17 @@ def snapshot_object(snapshot: Snapshot, *, tool_version: str) -> dict[str, objec
 
 def _module_object(module: ModuleSnapshot) -> dict[str, object]:
     """Return the JSON object of a module: rows sorted, equal ones once with their number."""
-    texts: dict[str, int] = {}
-    entries = module.entries or ()
-    for sharding in sorted({e.sharding for e in entries if len(e.sharding or "") > _LONG}, key=str):
-        texts[str(sharding)] = len(texts)
+    entries, program = module.entries, module.program
+    long = {e.sharding for e in entries or () if len(e.sharding or "") > _LONG}
+    texts = {text: number for number, text in enumerate(sorted(long, key=str))}
+    sides = {}
+    for name, kind in _SIDES:
+        of_kind = None if entries is None else [one for one in entries if one.kind == kind]
+        sides[name] = _table(EntryFact, of_kind, texts=texts)
+    saved = {}
+    if program is not None:
+        packed = program.packed
+        saved["program"] = {"left_out": program.reason} if packed is None else {"packed": packed}
     return {
         **{name: getattr(module, name) for name in ("name", *_TEXTS)},
         "report": _sorted(facts_object(module.facts, leave_out=_APART)),
@@ -184,20 +185,10 @@ def _module_object(module: ModuleSnapshot) -> dict[str, object]:
         ],
         "collectives": _table(Collective, module.collectives, is_sorted=True),
         "texts": list(texts),
-        **{name: _table(EntryFact, _of_kind(module, kind), texts=texts) for name, kind in _SIDES},
+        **sides,
         "annotations": _table(Annotation, module.annotations, is_sorted=True),
-        **({} if module.program is None else {"program": _program_object(module.program)}),
+        **saved,
     }
-
-
-def _program_object(program: SavedProgram) -> dict[str, str]:
-    if program.packed is None:
-        return {"left_out": program.reason}
-    return {"packed": program.packed}
-
-
-def _of_kind(module: ModuleSnapshot, kind: str) -> list[EntryFact] | None:
-    return None if module.entries is None else [e for e in module.entries if e.kind == kind]
 
 
 def _sorted(value: object) -> object:
@@ -212,7 +203,7 @@ def _table(
     records: Sequence[object] | None,
     *,
     is_sorted: bool = False,
-    texts: Mapping[str, int] | None = None,
+    texts: Mapping[str | None, int] | None = None,
 ) -> dict[str, object] | None:
     """Return the table of some records; if sorted, equal ones once with their number.
 
@@ -225,24 +216,20 @@ def _table(
     if records is None:
         return None
     names = saved_names(kind)
-    cells = [[plain_value(getattr(record, name)) for name in names] for record in records]
-    if is_sorted:
-        cells.sort(key=repr)
-    counted: list[list[object]] = []
-    for row in cells:
-        if counted and counted[-1][1:] == row and is_sorted:
-            counted[-1][0] = int(str(counted[-1][0])) + 1
-        else:
-            counted.append([1, *row])
-    if texts:
-        counted = [
-            [
-                {"text": texts[cell]} if isinstance(cell, str) and cell in texts else cell
-                for cell in r
-            ]
-            for r in counted
+    known = texts or {}
+    cells = [
+        [
+            {"text": known[cell]} if isinstance(cell, str) and cell in known else cell
+            for cell in (plain_value(getattr(record, name)) for name in names)
         ]
-    columns = {name: [row[place] for row in counted] for place, name in enumerate(("n", *names))}
+        for record in records
+    ]
+    counts = [1] * len(cells)
+    if is_sorted:
+        grouped = [[*group] for _, group in groupby(sorted(cells, key=repr))]
+        cells, counts = [group[0] for group in grouped], [*map(len, grouped)]
+    columns: dict[str, list[object]] = {"n": [*counts]}
+    columns |= {name: [row[k] for row in cells] for k, name in enumerate(names)}
     same = {n: c[0] for n, c in columns.items() if len(c) > 1 and c.count(c[0]) == len(c)}
     kept = [name for name in columns if name not in same]
     rows = zip(*(columns[name] for name in kept), strict=True)
@@ -272,9 +259,6 @@ def _pieces(value: object, indent: str, *, is_tall: bool = True) -> Iterator[str
 
 R = TypeVar("R")
 
-_PLACE = re.compile(r"^modules\[\d+\]\.(?:report\.)?|\[\d+\]")
-"""Parts of a place in a file that the path of a figure does not have."""
-
 _MOST_EQUAL = 1 << 20
 """Equal rows beyond this number are damage."""
 
@@ -297,19 +281,15 @@ def read_snapshot_file(path: str) -> Snapshot:
         UnreadableError: If it cannot be read.
         DumpSyntaxError: If it is no snapshot, damaged, or of another version.
     """
+    begins = "this begins like JSON, but is"
     try:
         data = json.loads(read_source(path).text, parse_constant=_finite, parse_float=_finite)
     except json.JSONDecodeError as error:
-        raise DumpSyntaxError(
-            f"this begins like JSON, but is none: {error.msg}",
-            path=path,
-            line=error.lineno,
-            column=error.colno,
-        ) from error
+        message = f"{begins} none: {error.msg}"
+        place = (error.lineno, error.colno)
+        raise DumpSyntaxError(message, path=path, line=place[0], column=place[1]) from error
     except RecursionError as error:
-        raise DumpSyntaxError(
-            "this begins like JSON, but is nested too deeply", path=path
-        ) from error
+        raise DumpSyntaxError(f"{begins} nested too deeply", path=path) from error
     except ValueError as error:  # also from int(), of more digits than Python reads
         raise DumpSyntaxError(f"the snapshot is damaged: {error}", path=path) from error
     return read_snapshot(data, path)
@@ -333,14 +313,12 @@ def read_snapshot(data: object, path: str) -> Snapshot:
         found = f"found a {what!r}" if isinstance(what, str) else "found JSON of another kind"
         raise DumpSyntaxError(f"expected a snapshot that hlo-lens save wrote, {found}", path=path)
     version = data.get("schema_version")
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise DumpSyntaxError("the snapshot has no schema_version", path=path)
-    if version != SNAPSHOT_VERSION:
-        update = "update hlo-lens, or " if version > SNAPSHOT_VERSION else ""
+    if version != SNAPSHOT_VERSION or isinstance(version, bool):
+        is_newer = isinstance(version, int) and version > SNAPSHOT_VERSION
         message = (
             f"the snapshot has schema version {version}, this hlo-lens reads {SNAPSHOT_VERSION}; "
-            f"it was written by hlo-lens {data.get('tool_version')}: {update}save it again with "
-            "this version, from its dump"
+            f"it was written by hlo-lens {data.get('tool_version')}: "
+            f"{'update hlo-lens, or ' * is_newer}save it again with this version, from its dump"
         )
         raise DumpSyntaxError(message, path=path)
     reader = _Reader(path)
@@ -360,7 +338,7 @@ def read_findings(data: Mapping[str, object], path: str) -> list[tuple[str, tupl
     if not isinstance(version, int) or version > SCHEMA_VERSION:
         message = f"it has schema version {version}, this hlo-lens reads up to {SCHEMA_VERSION}"
         raise DumpSyntaxError(message, path=path)
-    reader = _Reader(path)
+    reader = _Reader(path, is_lenient=True)
     listed = reader.objects(data.get("modules"), "modules")
     return [
         (
@@ -411,11 +389,14 @@ def _scalars(hint: Any) -> frozenset[type]:
 
 
 class _Reader:
-    """Reader of one file: JSON to records, with the place of any damage."""
+    """Reader of one file: JSON to records, with the place of any damage.
 
-    def __init__(self, path: str) -> None:
+    A figure that is absent, which a version before it did not write, is refused unless lenient.
+    """
+
+    def __init__(self, path: str, *, is_lenient: bool = False) -> None:
         self._path = path
-        self._outdated: list[str] = []
+        self._is_lenient = is_lenient
         self._texts: Sequence[str] = ()
 
     def _fail(self, where: str, what: str) -> DumpSyntaxError:
@@ -430,12 +411,15 @@ class _Reader:
 
     def module(self, data: Mapping[str, object], where: str) -> ModuleSnapshot:
         """Return one module."""
-        self._outdated = []
         self._texts = self.value(tuple[str, ...], data.get("texts"), f"{where}.texts")
         facts = self._object(ModuleFacts, data.get("report"), f"{where}.report")
-        rows = self._rows(Collective, data, "collectives", where)
+        known, rows = facts.collectives, self._rows(Collective, data, "collectives", where)
+        if known is not None and rows is not None:
+            facts = replace(facts, collectives=replace(known, rows=rows))
         sides = [self._rows(EntryFact, data, name, where) for name, _ in _SIDES]
-        known = facts.collectives
+        if None not in sides:
+            sharding = ShardingFacts(rows=tuple(chain(*filter(None, sides))))
+            facts = replace(facts, sharding=sharding)
         peaks = []
         for place, one in enumerate(self.objects(data.get("peaks"), f"{where}.peaks")):
             at = f"{where}.peaks[{place}]"
@@ -444,45 +428,37 @@ class _Reader:
             if sum(group.size_bytes for group in groups) != peak.bytes:
                 raise self._fail(at, "has groups that do not sum to its bytes")
             peaks.append(replace(peak, groups=groups))
+        saved, program = data.get("program"), None
+        if isinstance(saved, dict):
+            packed, reason = (
+                self.value(str | None, saved.get(name), f"{where}.program.{name}")
+                for name in ("packed", "left_out")
+            )
+            program = SavedProgram(packed=packed, reason=reason or "", path=self._path)
+        elif saved is not None:
+            raise self._fail(f"{where}.program", "is no object")
         return ModuleSnapshot(
             name=self.value(str, data.get("name"), f"{where}.name"),
             **{n: self.value(str | None, data.get(n), f"{where}.{n}") for n in _TEXTS},
-            facts=replace(
-                facts,
-                collectives=None if known is None or rows is None else replace(known, rows=rows),
-                sharding=None
-                if None in sides
-                else ShardingFacts(rows=tuple(chain(*filter(None, sides)))),
-            ),
+            facts=facts,
             peaks=tuple(peaks),
             annotations=self._rows(Annotation, data, "annotations", where),
-            outdated=tuple(dict.fromkeys(self._outdated)),
-            program=self._program(data.get("program"), f"{where}.program"),
+            program=program,
         )
 
-    def _program(self, data: object, where: str) -> SavedProgram | None:
-        """Return the program of a module as it is packed; None without one."""
-        if data is None:
-            return None
-        if not isinstance(data, dict):
-            raise self._fail(where, "is no object")
-        packed = self.value(str | None, data.get("packed"), f"{where}.packed")
-        reason = self.value(str | None, data.get("left_out"), f"{where}.left_out")
-        return SavedProgram(packed=packed, reason=reason or "", path=self._path)
-
     def _object(self, kind: type[R], data: object, where: str) -> R:
-        """Return an object as a record; absent values get defaults, and are outdated."""
+        """Return an object as a record."""
         if not isinstance(data, dict):
             raise self._fail(where, "is no object")
         values: dict[str, object] = {}
         for name, one in _fields(kind).items():  # type: ignore[arg-type] # hashable
-            if name in data or not one.has_default:
-                value = data.get(name)
+            if name in data:
+                value = data[name]
                 if type(value) not in one.scalars:
                     value = self.value(one.hint, value, f"{where}.{name}")
                 values[name] = value
-            elif name not in _APART:
-                self._outdated.append(_PLACE.sub("", f"{where}.{name}"))
+            elif not one.has_default or not (self._is_lenient or name in _APART):
+                raise self._fail(f"{where}.{name}", "is missing")
         return kind(**values)
 
     def value(self, hint: Any, value: object, where: str) -> Any:
@@ -510,13 +486,10 @@ class _Reader:
         """Return the records of a table; None where it is null."""
         where = f"{where}.{name}"
         table = data.get(name)
-        if name not in data:
-            raise self._fail(where, "is missing")
-        if table is None:
+        if name in data and table is None:
             return None
-        parts = [table.get(k) if isinstance(table, dict) else None for k in ("columns", "rows")]
-        same = table.get("same") if isinstance(table, dict) else None
-        columns, rows = parts
+        parts = table if isinstance(table, dict) else {}
+        same, columns, rows = (parts.get(k) for k in ("same", "columns", "rows"))
         if not (isinstance(columns, list) and isinstance(rows, list) and isinstance(same, dict)):
             raise self._fail(where, "is no table")
         found: list[R] = []
@@ -529,14 +502,10 @@ class _Reader:
             if not isinstance(count, int) or not 0 < count <= _MOST_EQUAL:
                 raise self._fail(at, "has no number of equal rows")
             for column, cell in cells.items():
-                if isinstance(cell, dict):
-                    cells[column] = self._text(cell.get("text"), f"{at}.{column}")
+                if isinstance(cell, dict):  # the number of a text
+                    number = cell.get("text")
+                    if type(number) is not int or number not in range(len(self._texts)):
+                        raise self._fail(f"{at}.{column}", f"is {number!r}")
+                    cells[column] = self._texts[number]
             found += [self._object(kind, cells, at)] * count
         return tuple(found)
-
-    def _text(self, number: object, where: str) -> str:
-        """Return the text that a cell refers to."""
-        known = range(len(self._texts))
-        if isinstance(number, bool) or not isinstance(number, int) or number not in known:
-            raise self._fail(where, f"is {number!r}")
-        return self._texts[number]

@@ -47,7 +47,7 @@ def test_a_value_is_attributed_to_the_collectives_that_it_counts(
     [
         ("memory.total_bytes", ["a"]),
         ("memory.spaces[HBM].total_bytes", ["a"]),
-        ("memory.vmem.total", ["v"]),
+        ("memory.spaces[VMEM].total_bytes", ["v"]),
         ("memory.spaces[1].peak_bytes", ["v"]),
         ("memory.spaces[*].total_bytes", ["a", "v"]),
     ],

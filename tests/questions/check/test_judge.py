@@ -295,20 +295,6 @@ def test_a_verdict_names_the_minimum_that_spared_a_change() -> None:
     assert _status(_judge(rule, _with("memory", temp_bytes=101), GOOD)) == ("pass", "")
 
 
-def test_a_place_chooses_one_module() -> None:
-    grown = _with("memory", temp_bytes=500)
-    sides = Sides(
-        candidates=[
-            Candidate(head=module(facts=GOOD)),
-            Candidate(head=module(facts=grown), place=1),
-        ],
-        has_baseline=False,
-    )
-    for place, status in ((0, "pass"), (1, "fail"), (2, "undecided")):
-        rule = short_rule(f"modules[{place}].memory.temp_bytes>100")
-        assert [v.status for v in judge([rule], sides).verdicts] == [status]
-
-
 def _apart(base: ModuleSnapshot, head: ModuleSnapshot) -> tuple[str, str]:
     candidate = Candidate(
         head=head,

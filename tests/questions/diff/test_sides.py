@@ -115,19 +115,8 @@ def test_a_side_from_another_process_compares_as_from_this_one(
 ) -> None:
     alone = _diff_text(*pair)
     monkeypatch.setattr(sides, "_LONG", 1)
-    monkeypatch.setattr(sides, "_MANY", 1)
     monkeypatch.setattr(sides, "start_second", _InThisProcess)
     assert _diff_text(*pair) == alone
-
-
-def test_a_diff_keeps_no_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sides, "_LONG", 1)
-    monkeypatch.setattr(sides, "_MANY", 1)
-    monkeypatch.setattr(sides, "start_second", _InThisProcess)
-    loaded = load_sides(*PAIRS[0], with_graphs=True)
-    assert all(one.graph is not None for side in loaded for one in side.modules)
-    found = hlo_lens.diff(*PAIRS[0])
-    assert all(one.graph is None for side in (found.base, found.head) for one in side.modules)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="fork is used on Linux only")
@@ -136,7 +125,6 @@ def test_a_side_whose_process_dies_is_loaded_in_this_one(monkeypatch: pytest.Mon
     edit = SAMPLES / "pairs" / "tpu" / "f32_upcast.tar.xz"
     alone = _diff_text(BASE, edit)
     monkeypatch.setattr(sides, "_LONG", 1)
-    monkeypatch.setattr(sides, "_MANY", 1)
     monkeypatch.setattr(sides, "start_second", lambda _: SecondProcess(lambda: 1 / 0))
     assert _diff_text(BASE, edit) == alone
 

@@ -70,7 +70,7 @@ def _set(path: str, value: object) -> object:
             "this hlo-lens reads 4; it was written by hlo-lens 1: save it again with",
         ),
         ("schema_version", 5, "hlo-lens 1: update hlo-lens, or save it again with this version"),
-        ("schema_version", None, "has no schema_version"),
+        ("schema_version", None, "schema version None, this hlo-lens reads 4"),
         ("kind", "report", "found a 'report'"),
         ("modules", 3, "modules is no list of objects"),
         ("modules.0.report", [], "modules[0].report is no object"),
@@ -101,10 +101,15 @@ def test_a_damaged_snapshot_is_refused(
     assert message in str(caught.value)
 
 
-def test_a_snapshot_without_its_parameters_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["parameters", "report.memory.alias_bytes", "report.findings"])
+def test_a_snapshot_without_a_figure_is_refused(tmp_path: Path, path: str) -> None:
     data = json.loads(_text(BASE))
-    del data["modules"][0]["parameters"]
-    with pytest.raises(DumpSyntaxError, match=r"modules\[0\].parameters is missing"):
+    *front, last = path.split(".")
+    place = data["modules"][0]
+    for part in front:
+        place = place[part]
+    del place[last]
+    with pytest.raises(DumpSyntaxError, match=rf"{last} is (missing|no table); save it again"):
         read_snapshot_file(_saved(tmp_path, json.dumps(data)))
 
 
