@@ -1,11 +1,9 @@
-"""Groups of calls, equal subtrees, outline, folded stacks, and calls that communicate.
+"""Groups of calls, outline, folded stacks, and calls that communicate.
 
 A function communicates by its name, one with an ambiguous name also by its file; the handbook has
 the table. The caller of such a call is the innermost function above it that neither communicates
-nor dispatches, often the operator's method; its operators are those whose sharding rule (a function
-in a folder ``ops`` or ``_ops``) was called last before it, in the same dispatch; its model line is
-the innermost function above it in the program: files that are not installed, in other folders than
-those with communication.
+nor dispatches, often the operator's method; its model line is the innermost function above it in
+the program: files that are not installed, in other folders than those with communication.
 """
 
 from __future__ import annotations
@@ -136,62 +134,6 @@ def call_tree_by(tree: CallTree, by: str = "function", *, sort: str = "own") -> 
     groups.sort(key=lambda g: (-g.own, -g.total) if sort == "own" else (-g.total, -g.own))
     make = CallTreeBytesBy if tree.measure in BYTE_MEASURES else CallTreeBy
     return make(by=by, groups=tuple(groups), total=whole, residuals=tree.residuals)
-
-
-# ---- equal subtrees -----------------------------------------------------------------------------
-
-_SMALLEST = 3
-"""Nodes of the smallest repeated subtree that is reported."""
-
-_NOT_SEEN = -2
-
-
-class RepeatedSubtree(NamedTuple):
-    """A subtree that occurs more than once."""
-
-    times: Annotated[int, Unit.COUNT, "number of occurrences in the drawing"]
-    nodes: Annotated[int, Unit.COUNT, "nodes of each"]
-    share: Annotated[float, Unit.RATIO, "share of the tree's nodes in all occurrences, 0 to 1"]
-    function: Annotated[str, "function at its top"]
-    place: Annotated[str | None, "file and line of that function"]
-    line: Annotated[int | None, "line of the text that draws the first of them"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CallTreeRepeats(Records[RepeatedSubtree]):
-    """Subtrees that occur more than once, those with the most nodes in all first.
-
-    A subtree that only occurs inside those of another row is left out. There are no
-    totals, as rows may overlap.
-    """
-
-    KIND: ClassVar[str] = "call-tree-repeats"
-    found: tuple[RepeatedSubtree, ...]
-
-
-def call_tree_repeats(tree: CallTree) -> CallTreeRepeats:
-    """Return the repeated subtrees of a tree."""
-    shapes = tree.shapes
-    count = 1 + max(shapes, default=-1)
-    times, first = [0] * count, [0] * count
-    holders = [_NOT_SEEN] * count  # the shape around all occurrences, or NO_PARENT
-    for node in range(len(tree) - 1, -1, -1):
-        shape, parent = shapes[node], tree.parents[node]
-        times[shape] += 1
-        first[shape] = node
-        holder = shapes[parent] if parent >= 0 else NO_PARENT
-        holders[shape] = holder if holders[shape] in (_NOT_SEEN, holder) else NO_PARENT
-    rows = []
-    for shape, node in enumerate(first):
-        nodes, holder = tree.ends[node] - node, holders[shape]
-        is_inside = holder >= 0 and times[holder] == times[shape]
-        if times[shape] > 1 and nodes >= _SMALLEST and not is_inside:
-            frame = tree.frame(node)
-            share = times[shape] * nodes / len(tree)
-            place, line = tree.places.place(frame), tree.line(node)
-            rows.append(RepeatedSubtree(times[shape], nodes, share, frame.function, place, line))
-    rows.sort(key=lambda row: (-row.times * row.nodes, row.function, row.line or 0))
-    return CallTreeRepeats(found=tuple(rows))
 
 
 # ---- outline ------------------------------------------------------------------------------------
@@ -424,7 +366,6 @@ def communication_kind(frame: CallFrame) -> str | None:
 # ---- calls --------------------------------------------------------------------------------------
 
 _DISPATCH = re.compile(r"(?:__torch_(?:dispatch|function)__|_*(?:\w+_)?dispatch)\Z")
-_RULES = re.compile(r"(?:^|/)_?ops/")
 
 
 class CommunicationFunction(NamedTuple):
@@ -467,7 +408,6 @@ class Communication(NamedTuple):
     function: Annotated[str, "function that triggers communication"]
     caller: Annotated[str | None, "innermost function above that is no communication"]
     model: Annotated[str | None, "innermost function of the program above it"]
-    operator: Annotated[str | None, "sharding rules called before it"]
     leads_to: Annotated[str, "collectives with their numbers of calls"]
     path: Annotated[str, "functions from the model line to it"]
     kind: Annotated[str, "collective or redistribution"]
@@ -500,12 +440,12 @@ def communication_paths(tree: CallTree) -> CommunicationPaths:
     kinds = [communication_kind(frame) for frame in frames]
     outermost = _outermost(tree, 0, len(tree), lambda frame: kinds[frame] is not None)
     functions = _functions(tree, kinds, outermost, places)
-    dispatches = [bool(_DISPATCH.match(frame.function)) for frame in frames]
-    outside = [not k and not d for k, d in zip(kinds, dispatches, strict=True)]
+    outside = [
+        not kind and not _DISPATCH.match(frame.function)
+        for kind, frame in zip(kinds, frames, strict=True)
+    ]
     callers = _nearest_above(tree, outside)
     models = _nearest_above(tree, _in_program(tree, kinds, places))
-    dispatch_of = _nearest_above(tree, dispatches)
-    rule_of = _rules_before(tree, places, outermost)
 
     groups: dict[tuple[int, ...], list[int]] = {}
     for node in outermost:
@@ -524,11 +464,6 @@ def communication_paths(tree: CallTree) -> CommunicationPaths:
             idle += 0 if below else tree.own[node]
             for at in below:
                 collectives[tree.frame(at).function] += tree.own[at]
-        rules = {
-            tree.frame(rule_of[node]).function
-            for node in nodes
-            if rule_of[node] > dispatch_of[node] >= 0
-        }
         leads_to = [f"{name} x{count}" for name, count in _ranked(collectives).items()]
         found.append(
             Communication(
@@ -536,7 +471,6 @@ def communication_paths(tree: CallTree) -> CommunicationPaths:
                 idle=idle,
                 function=function.function,
                 kind=kinds[function_id] or "",
-                operator=", ".join(sorted(rules)) or None,
                 caller=_short(caller),
                 model=_short(model),
                 function_place=places.place(function),
@@ -607,30 +541,6 @@ def _nearest_above(tree: CallTree, chosen: Sequence[bool]) -> list[int]:
         if parent >= 0:
             nearest[node] = parent if chosen[tree.frame_ids[parent]] else nearest[parent]
     return nearest
-
-
-def _rules_before(tree: CallTree, places: Places, outermost: Iterable[int]) -> list[int]:
-    """Return for each node the operator's rule that was called last before it.
-
-    A rule calls other rules: the operator's own is the first below a function that is no rule.
-    After a redistribution the next rule may come from a cache, so none is known then.
-    """
-    is_rule = [bool(_RULES.search(places.file(frame) or "")) for frame in tree.frames]
-    frame_ids, parents = tree.frame_ids, tree.parents
-    rules = [NO_PARENT] * len(tree)
-    first: dict[int, int] = {}  # rule called first by each node
-    used_up = {tree.ends[node] for node in outermost}
-    last = NO_PARENT
-    for node, frame_id in enumerate(frame_ids):
-        parent = parents[node]
-        if node in used_up:
-            last = NO_PARENT
-            first.clear()
-        if is_rule[frame_id]:
-            is_inside = parent >= 0 and is_rule[frame_ids[parent]]
-            last = rules[parent] if is_inside else first.setdefault(parent, node)
-        rules[node] = last
-    return rules
 
 
 def _ranked(counts: Counter[str]) -> dict[str, int]:

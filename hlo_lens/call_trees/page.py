@@ -12,7 +12,6 @@ from hlo_lens.call_trees.facts import (
     REDISTRIBUTION,
     call_tree_by,
     call_tree_outline,
-    call_tree_repeats,
     communication_paths,
 )
 from hlo_lens.call_trees.tree import BYTE_MEASURES, CALLS
@@ -35,7 +34,7 @@ class TreeView:
     """View of a call tree.
 
     Attributes:
-        by: One table only: ``function``, ``file``, ``package``, ``communication`` or ``repeats``;
+        by: One table only: ``function``, ``file``, ``package``, or ``communication``;
             None for the page.
         sort: ``own`` or ``total``.
         lines: Nodes of the outline, 0 for all; None for `OUTLINE_LINES`.
@@ -80,7 +79,7 @@ def drawn_trees(name: str, text: CallTrees, view: TreeView | None = None) -> Ite
         notes.append(f"{plural(len(text.gaps), 'gap')} inside the trees, the first: {text.gaps[0]}")
     for number, tree in enumerate(text.trees, 1):
         which = f", tree {number} of {len(text.trees)}" if len(text.trees) > 1 else ""
-        title = f"{name}{which}{f': {tree.title}' if tree.title else ''}"
+        title = f"{name}{which}"
         yield TitledTree(tree=tree, title=title, notes=tuple(notes), view=view or TreeView())
         notes = []
 
@@ -154,9 +153,7 @@ def _tables(titled: TitledTree) -> Iterator[Table]:
     if titled.is_trace and by in (None, "communication"):
         paths = titled.paths
         yield Table.of(paths.functions, title="Functions that communicate")
-        shown = ["calls", "collectives", "function", "caller", "model", "operator", "line"]
-        if not any(group.operator for group in paths.found):
-            shown.remove("operator")
+        shown = ("calls", "collectives", "function", "caller", "model", "line")
         title = "Calls that trigger communication, below no other such call"
         yield Table.of(paths, title=title, shown=shown)
     has_packages = titled.is_trace and any(frame.file is not None for frame in tree.frames)
@@ -170,11 +167,6 @@ def _tables(titled: TitledTree) -> Iterator[Table]:
             title=f"{what} by {order}",
             shown=("own", "total", *unknown, "share", *columns),
         )
-    if titled.is_trace and by in (None, "repeats"):
-        yield Table.of(call_tree_repeats(tree), title="Equal subtrees")
-
-
-_LARGE = 100
 
 
 def _notes(titled: TitledTree) -> Iterator[str]:
@@ -182,26 +174,8 @@ def _notes(titled: TitledTree) -> Iterator[str]:
     tree = titled.tree
     if tree.is_cut:
         yield "the tree is not complete: its text begins late or ends early"
-    if tree.missing_calls:
-        branches = "branch" if tree.missing_calls == 1 else "branches"
-        yield (
-            f"{format_count(tree.missing_calls)} {branches} announce further calls that do not "
-            "follow: lines are missing"
-        )
     if tree.unknown_total:
         yield f"{plural(tree.unknown_total, 'amount')} not known (x?), not in the sums"
-    if not titled.is_trace:
-        return
-    is_large = len(tree) >= _LARGE and len(tree) >= 2 * len(tree.frames)
-    if is_large and len(set(zip(tree.parents, tree.frame_ids, strict=True))) == len(tree):
-        yield (
-            "no function occurs twice below one caller: the tracer drew each once, so that counts "
-            "are of drawn calls, and a later call may be below another function than its caller"
-        )
-    if any(group.operator for group in titled.paths.found):
-        yield (
-            "operator: the sharding rules drawn before the calls; a rule from a cache is not drawn"
-        )
 
 
 # ---- drawing ------------------------------------------------------------------------------------
@@ -284,7 +258,6 @@ def tree_object(titled: TitledTree, *, with_nodes: bool) -> dict[str, object]:
     """Return the JSON object of a tree; all nodes, if wanted, as columns in preorder."""
     tree = titled.tree
     data: dict[str, object] = {
-        "title": tree.title,
         "measure": tree.measure,
         "total": tree.total,
         "upper_bound": tree.upper_bound,
@@ -293,7 +266,6 @@ def tree_object(titled: TitledTree, *, with_nodes: bool) -> dict[str, object]:
         "functions": len(tree.frames),
         "depth": 1 + max(tree.depths, default=-1),
         "is_cut": tree.is_cut,
-        "missing_calls": tree.missing_calls,
         "residuals": dict(tree.residuals),
     }
     for by in _SHOWN:
@@ -303,7 +275,6 @@ def tree_object(titled: TitledTree, *, with_nodes: bool) -> dict[str, object]:
             "functions": titled.paths.functions.objects(),
             "triggers": titled.paths.objects(),
         }
-        data["repeats"] = call_tree_repeats(tree).objects()
     if with_nodes:
         data["frames"] = [[f.function, f.file, f.line] for f in tree.frames]
         data["node_columns"] = {

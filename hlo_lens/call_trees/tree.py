@@ -74,8 +74,6 @@ class CallTree:
         unknown: Number of items with an unknown amount, of each node; empty for none.
         residuals: Bracketed label and amount of items without a node.
         residual_unknown: Number of items without a node and with an unknown amount.
-        title: Name of the thread that a text gives.
-        missing_calls: Number of branches that announce a further call that does not follow.
         is_cut: Whether its text is known to begin late or to end early.
         upper_bound: Upper bound of the sum of all amounts, at most that sum, where amounts are
             upper bounds; else None.
@@ -90,8 +88,6 @@ class CallTree:
     unknown: Sequence[int] = ()
     residuals: tuple[tuple[str, int], ...] = ()
     residual_unknown: int = 0
-    title: str = ""
-    missing_calls: int = 0
     is_cut: bool = False
     upper_bound: int | None = None
 
@@ -313,7 +309,7 @@ _CORNERS = "└┗╚╰`"
 def parse_call_trees(
     text: str | bytes | Source, *, strict: bool = False, path: str = "<text>"
 ) -> CallTrees:
-    """Return the call trees that a text draws, or the stacks of threads that Python printed.
+    """Return the call trees that a text draws.
 
     Args:
         text: Any text; lines that belong to no tree are passed over and counted.
@@ -328,9 +324,6 @@ def parse_call_trees(
     source = text if isinstance(text, Source) else clean(text, path)
     reader = _TreeReader(source)
     reader.read_drawn()
-    if not reader.trees:
-        reader = _TreeReader(source)
-        reader.read_threads()
     if not reader.trees:
         raise DumpSyntaxError(f"expected {TREE_FORMS}; found nothing", path=source.path)
     if strict and reader.gaps:
@@ -353,18 +346,17 @@ def parse_call_trees(
 @functools.cache
 def parser() -> Lark:
     """Return the parser of the lines and labels of call trees."""
-    return build_parser("call_tree", start=["node", "thread", "label"])
+    return build_parser("call_tree", start=["node", "label"])
 
 
 @functools.cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the rules ``node`` and ``thread``: prefix, indentation, branch, label; head, stack."""
-    prefix, indent, branch, blanks, label, head, line = (
-        terminal(name, "call_tree")
-        for name in ("PREFIX", "INDENT", "BRANCH", "_BLANKS", "LABEL", "THREAD_HEAD", "STACK_LINE")
+def _node_pattern() -> re.Pattern[str]:
+    """Return the rule ``node``: prefix, indentation, branch, label."""
+    prefix, indent, branch, blanks, label = (
+        terminal(name, "call_tree") for name in ("PREFIX", "INDENT", "BRANCH", "_BLANKS", "LABEL")
     )
     node = rf"^((?:{prefix})?)((?:{indent})?+)({branch})(?:{blanks})?+({label})?+$"
-    return re.compile(node, re.MULTILINE), re.compile(rf"^({head})((?:{line})*)", re.MULTILINE)
+    return re.compile(node, re.MULTILINE)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -376,7 +368,7 @@ def call_label(text: str) -> CallFrame:
     token = {one.type: str(one) for one in children if one is not None}
     return CallFrame(
         function=token.get("FUNCTION") or token["NAME"],
-        file=token.get("FILE") or token.get("QUOTED_FILE"),
+        file=token.get("FILE"),
         line=bounded_int(token["LINE"]) if "LINE" in token else None,
     )
 
@@ -417,12 +409,11 @@ class _TreeReader:
         self.columns = array("i"), array("i"), array("i")  # functions, callers, lines
         self.open: list[_Open] = []
         self.begins_inside = self.is_cut = False
-        self.missing = 0
 
     def read_drawn(self) -> None:
         """Read the drawn trees."""
         position = 0
-        for match in _patterns()[0].finditer(self.text):
+        for match in _node_pattern().finditer(self.text):
             key = 2 * (match.start(3) - match.start(2))
             if match.start() > position:
                 self._read_between(position, match, key)
@@ -466,16 +457,14 @@ class _TreeReader:
         if frame not in self.frames and frame.file is not None:  # one text for each file
             frame = replace(frame, file=self.files.setdefault(frame.file, frame.file))
         while stack and stack[-1].key >= key:
-            closed = stack.pop()
-            # a sibling was announced, and this is no sibling
-            self.missing += closed.key > key and closed.branch != "" and closed.branch in _FORKS
+            stack.pop()
         frame_ids, parents, lines = self.columns
         parents.append(stack[-1].node if stack else NO_PARENT)
         stack.append(_Open(key, len(frame_ids), branch))
         frame_ids.append(self.frames.setdefault(frame, len(self.frames)))
         lines.append(self.source.line_column(start)[0])
 
-    def _close(self, title: str = "") -> None:
+    def _close(self) -> None:
         """End the tree; it is cut off if an open branch announces a sibling."""
         if self.frames:
             frame_ids, parents, lines = self.columns
@@ -486,8 +475,6 @@ class _TreeReader:
                 parents=parents,
                 own=array("q", [1]) * len(lines),
                 lines=lines,
-                title=title,
-                missing_calls=self.missing,
                 is_cut=self.is_cut or self.begins_inside or is_open,
             )
             self.trees.append(tree)
@@ -544,19 +531,3 @@ class _TreeReader:
     def _count(self, start: int, end: int) -> int:
         """Return the number of lines that are not blank."""
         return sum(1 for _ in _NOT_BLANK.finditer(self.text, start, end))
-
-    # ---- stacks of threads ---------------------------------------------------------------------
-
-    def read_threads(self) -> None:
-        """Read the stack of each thread, as faulthandler prints it, innermost function first."""
-        position = 0
-        for match in _patterns()[1].finditer(self.text):
-            self._pass_over(position, match.start())
-            position, start, rows = match.end(), match.start(2), []
-            for row in match[2].splitlines(keepends=True):
-                rows.append((start, row))
-                start += len(row)
-            for key, (start, row) in enumerate(reversed(rows)):
-                self._add(key, start, row, "")
-            self._close(match[1].strip().rstrip(":"))
-        self._pass_over(position, len(self.text))

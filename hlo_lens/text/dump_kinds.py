@@ -80,10 +80,7 @@ AS_TEXT = "--xla_dump_hlo_as_text"
 TEXT_FLAGS = f"--xla_dump_to=DIR {AS_TEXT}"
 """Flags that write the texts of all modules into a folder."""
 
-TREE_FORMS = (
-    "a drawn call tree ('├── function, file:line', '|-- function') or the stacks of Python's "
-    "faulthandler"
-)
+TREE_FORMS = "a drawn call tree ('├── function, file:line', '|-- function')"
 """Texts that `hlo-lens tree` reads."""
 
 HLO_MODULE = first_word("HLO_MODULE", "hlo_module") + " "
@@ -317,18 +314,7 @@ def sniff(text: str) -> DumpKind:
         return DumpKind.HLO
     if has_log_words(text):
         return DumpKind.LOG
-    return _kind_of_stacks(text)
-
-
-_THREAD_LINE = lazy_pattern(
-    r"^(?:Current thread|Thread) 0x[0-9A-Fa-f]+ [^\n]*\(most recent call first\):", re.MULTILINE
-)
-
-
-def _kind_of_stacks(text: str) -> DumpKind:
-    """Return the kind of a text that is neither a dump nor a log."""
-    is_tree = call_tree_start(text) is not None or _THREAD_LINE.search(text)
-    return DumpKind.CALL_TREE if is_tree else DumpKind.OTHER
+    return DumpKind.OTHER if call_tree_start(text) is None else DumpKind.CALL_TREE
 
 
 _STARTS = tuple((word.encode(), row.kind) for row in ROWS for word in row.headers)

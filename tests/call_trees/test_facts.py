@@ -1,4 +1,4 @@
-"""Groups, equal subtrees, outlines and folded stacks of call trees, and places of functions."""
+"""Groups, outlines and folded stacks of call trees, and places of functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from hlo_lens.call_trees.facts import (
     OTHERS,
     call_tree_by,
     call_tree_outline,
-    call_tree_repeats,
     communication_paths,
     folded_stacks,
 )
@@ -37,20 +36,6 @@ def test_groups_of_files_and_packages_sum_to_the_tree() -> None:
 
 
 XYZ = "  x\n    y\n      z\n      z\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "rows"),
-    [
-        ("main\n  a\n    x\n      y\n      y\n  b\n    x\n      y\n      y\n", [(2, 3, "x", 3)]),
-        (f"main\n{XYZ}{XYZ}", [(2, 4, "x", 2)]),
-    ],
-    ids=["below different callers", "inside a repeated one"],
-)
-def test_equal_subtrees_are_the_largest(text: str, rows: list[tuple[object, ...]]) -> None:
-    tree = tree_of(text)
-    found = call_tree_repeats(tree).found
-    assert [(times, nodes, name, line) for times, nodes, _, name, _, line in found] == rows
 
 
 def test_outline_shows_the_largest_and_counts_the_rest() -> None:
@@ -82,7 +67,6 @@ def test_folded_stacks_merge_equal_stacks_and_escape_semicolons() -> None:
 def test_thirty_thousand_levels() -> None:
     deep = chain(30_000)
     assert call_tree_by(deep).groups[0].total == 30_000
-    assert call_tree_repeats(deep).found == ()
     titled = TitledTree(tree=deep, title="t", view=TreeView(lines=0))
     assert sum(1 for _ in outline_drawing(titled)) == 30_001
     assert communication_paths(deep).found == ()

@@ -13,7 +13,7 @@ from hlo_lens.text.dump_kinds import ROW_OF, TREE_FORMS, DumpKind
 from hlo_lens.text.errors import DumpSyntaxError
 
 _MEASURES = ("calls", "memory", "wire-bytes", "count")
-_BY = ("function", "file", "package", "communication", "repeats")
+_BY = ("function", "file", "package", "communication")
 
 _EXAMPLE = """\b
 Example:

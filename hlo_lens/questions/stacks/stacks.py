@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.memory.peak import PeakMemory
     from hlo_lens.render.table import Report, Section
 
-_OF_TRACES = ("communication", "repeats")
-"""Tables that only traces of calls have."""
-
 _AT_MOST = "each row is at most, and counts every branch of a conditional, though one of them runs"
 
 
@@ -75,7 +72,7 @@ def call_trees(
         why = dict.fromkeys(no_hlo_text(dump) for dump in modules)
         raise MissingDumpError(f"{names}: no call tree, and {'; '.join(why) or 'no HLO text'}")
     first = trees[0]
-    if view.by in _OF_TRACES and not any(titled.is_trace for titled in trees):
+    if view.by == "communication" and not any(titled.is_trace for titled in trees):
         raise UsageError(
             f"{first.title}: --by {view.by} is for traces of calls; this tree counts "
             f"{first.tree.measure}"

@@ -176,7 +176,7 @@ def test_json_has_all_nodes_as_columns() -> None:
     assert sum(row["calls"] for row in tree["communication"]["triggers"]) == 26
 
 
-@pytest.mark.parametrize("by", ["function", "file", "package", "communication", "repeats"])
+@pytest.mark.parametrize("by", ["function", "file", "package", "communication"])
 def test_each_table_alone(by: str) -> None:
     code, out, err = _run("tree", SAMPLE, "--by", by, "--sort", "total")
     assert (code, err) == (0, "")
