@@ -18,18 +18,16 @@ from hlo_lens.logs.messages import (
     Found,
     Lines,
     MessageRule,
-    find_anchors,
     line_end,
     read_first,
     read_metadata,
     source_of,
 )
-from hlo_lens.logs.out_of_memory import MemoryShortage, alike, group_of, read_failure, shortage_of
+from hlo_lens.logs.out_of_memory import MemoryShortage, alike, group_of, shortage_of
 from hlo_lens.render.result import Records, Unit, sum_of
 from hlo_lens.shapes.shape import element_type, parse_shape
 from hlo_lens.shapes.sharding import parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError, Gap
-from hlo_lens.text.log_words import FAILED_ALLOCATION
 from hlo_lens.text.source import Source, Span
 
 if TYPE_CHECKING:
@@ -363,10 +361,8 @@ class BufferStats:
         maybe_live_out: Sum of the possible parts of the result, aliased parameters included.
         preallocated_temp: Sum of the temporary allocations.
         preallocated_temp_fragmentation: Bytes of these that are never in use.
-        preallocated_temp_fragmentation_percent: The same in percent of `preallocated_temp`.
         total: Sum of all allocations.
         total_fragmentation: `total` less the least that this schedule needs.
-        total_fragmentation_percent: The same in percent of `total`.
     """
 
     parameter: HumanSize | None = None
@@ -374,10 +370,8 @@ class BufferStats:
     maybe_live_out: HumanSize | None = None
     preallocated_temp: HumanSize | None = None
     preallocated_temp_fragmentation: HumanSize | None = None
-    preallocated_temp_fragmentation_percent: float | None = None
     total: HumanSize | None = None
     total_fragmentation: HumanSize | None = None
-    total_fragmentation_percent: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -412,7 +406,6 @@ class BufferLogEntry:
 
     Attributes:
         is_oom: Whether its title is ``BufferAssignment OOM Debugging``.
-        requested_bytes: Bytes of the failed allocation in the text before it; None without one.
         stats: The statistics; None if they are missing.
         peak_buffers: Largest values at the peak, largest first (at most 15).
         line: 1-based line of the file where it begins.
@@ -421,7 +414,6 @@ class BufferLogEntry:
     """
 
     is_oom: bool = False
-    requested_bytes: int | None = None
     stats: BufferStats | None = None
     peak_buffers: tuple[PeakBuffer, ...] = ()
     line: int = field(default=1, compare=False)
@@ -430,14 +422,6 @@ class BufferLogEntry:
 
 
 _LINE = MessageRule("buffer_line", "buffer_log")
-_FIRST_WORDS = (
-    *("parameter allocation", "constant allocation", "maybe_live_out allocation"),
-    *("preallocated temp", "total allocation", "total fragmentation", "Buffer ", "Size:"),
-    *("Operator:", "XLA Label:", "Shape:", "Entry Parameter", "===="),
-)
-_LONGEST_WORD = 200
-_FAR_BEFORE = 2000
-"""Characters before a block in which the failed request is looked for."""
 
 
 def read_buffer_statistics(source: Source, place: int) -> Found[BufferLogEntry] | None:
@@ -446,7 +430,7 @@ def read_buffer_statistics(source: Source, place: int) -> Found[BufferLogEntry] 
     title = _LINE.read(text, place)
     if title is None:
         return None
-    stats: dict[str, HumanSize | float] | None = {} if "STATS" in title[0] else None
+    stats: dict[str, HumanSize] | None = {} if "STATS" in title[0] else None
     has_peak = "PEAK_BUFFERS" in title[0]
     buffers: list[Fields] = []
     lines = Lines(source, _LINE, title[1])
@@ -456,7 +440,8 @@ def read_buffer_statistics(source: Source, place: int) -> Found[BufferLogEntry] 
         elif "PEAK_BUFFERS" in fields and not has_peak:
             has_peak = True
         elif "STAT" in fields and not has_peak:
-            stats = (stats or {}) | _stat(fields)
+            name = "_".join(fields["STAT"].removesuffix(" allocation").split())
+            stats = (stats or {}) | {name: HumanSize(fields["STAT_SIZE"])}
         elif "BUFFER_NUMBER" in fields and has_peak:
             buffers.append(fields)
         elif buffers and fields.keys().isdisjoint(
@@ -465,33 +450,16 @@ def read_buffer_statistics(source: Source, place: int) -> Found[BufferLogEntry] 
             buffers[-1].update(fields)
         else:
             break  # another block
-    rest = text[lines.end : lines.end + _LONGEST_WORD]
-    word = rest.strip()
-    is_torn = bool(word) and len(rest) < _LONGEST_WORD and "\n" not in rest.lstrip()
-    is_torn = is_torn and any(w.startswith(word) or word.startswith(w) for w in _FIRST_WORDS)
-    if is_torn:
-        lines.gap(lines.end + len(rest) - len(rest.lstrip()), "the last line is cut off")
     is_oom = "OOM_DEBUGGING" in title[0]
-    is_whole = stats is not None and "total" in stats and (has_peak or not is_oom) and not is_torn
+    is_whole = stats is not None and "total" in stats and (has_peak or not is_oom)
     entry = BufferLogEntry(
         is_oom=is_oom,
-        requested_bytes=_requested(source, place),
-        stats=None if stats is None else BufferStats(**stats),  # type: ignore[arg-type] # by name
+        stats=None if stats is None else BufferStats(**stats),
         peak_buffers=tuple(_peak_buffer(one) for one in buffers if "SIZE" in one),
         is_complete=is_whole
         and all("SIZE" in one and "RULE" in one and _shape(one) is not None for one in buffers),
     )
     return Found(entry, place, lines.end, lines.gaps)
-
-
-def _stat(fields: Fields) -> dict[str, HumanSize | float]:
-    """Return the sum of a line, and its share."""
-    name = "_".join(fields["STAT"].removesuffix(" allocation").split())
-    share = fields.get("STAT_PERCENT", "nan")
-    found: dict[str, HumanSize | float] = {name: HumanSize(fields["STAT_SIZE"])}
-    if share[-1].isdecimal() and "fragmentation" in name:  # a total of 0 gives nan
-        found[f"{name}_percent"] = float(share)
-    return found
 
 
 def _shape(fields: Fields) -> str | None:
@@ -508,19 +476,6 @@ def _peak_buffer(fields: Fields) -> PeakBuffer:
         shape=_shape(fields),
         is_entry_parameter="PARAMETER_SUBSHAPE" in fields,
     )
-
-
-def _requested(source: Source, place: int) -> int | None:
-    """Return the bytes of the failed request that the text before a block names."""
-    start = max(0, place - _FAR_BEFORE)
-    start = max(start, source.text.rfind(" allocation:", start, place))
-    requested = None
-    for word in find_anchors(source.text[start:place], FAILED_ALLOCATION):
-        failure = read_failure(source, start + word)
-        size = None if failure is None or failure.value is None else failure.value.requested
-        if size is not None and size.at_least == size.at_most:
-            requested = size.at_least
-    return requested
 
 
 def peak_buffer_groups(buffers: Sequence[PeakBuffer]) -> MemoryShortage:

@@ -89,10 +89,6 @@ class Fields(dict[str, str]):
         """Return the text after the title of a line (``Shape: f32[8]``)."""
         return self[name].partition(":")[2].strip() if name in self else None
 
-    def percent(self, name: str) -> float | None:
-        """Return a share in percent."""
-        return float(self[name].rstrip("%")) if name in self else None
-
 
 def read_first(
     rules: Mapping[str, MessageRule], text: str, start: int

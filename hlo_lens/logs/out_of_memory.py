@@ -33,7 +33,7 @@ from hlo_lens.shapes.shape import element_type, parse_shape
 from hlo_lens.text.errors import DumpSyntaxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.text.source import Source
 
@@ -71,10 +71,8 @@ class MemoryPart:
 
     name: Annotated[str, "use of the memory"]
     size: Annotated[HumanSize | None, "bytes as printed"]
-    utilization_percent: Annotated[float | None, "unpadded bytes in percent of the size"] = None
     unpadded: Annotated[HumanSize | None, "bytes of its values, without padding"] = None
     padded: Annotated[HumanSize | None, "the same with padding"] = None
-    fragmentation_percent: Annotated[float | None, "fragmentation in percent of the size"] = None
     fragmentation: Annotated[HumanSize | None, "bytes that no value occupies"] = None
 
 
@@ -269,12 +267,10 @@ def _whole_allocations(
     for (start, fields), end in zip(allocations, ends, strict=True):
         count = text.count("\n", start, max(start, end - 1)) + 1
         is_open = lines.end >= len(text) and not text.endswith("\n") and end == lines.end
-        if is_open and "RULE" not in fields:
-            lines.gap(start, "the last allocation is cut off", count)
-        elif "ALLOCATION_TYPE" not in fields:
-            lines.gap(start, "an allocation without 'Allocation type:'", count)
-        else:
+        if "ALLOCATION_TYPE" in fields and ("RULE" in fields or not is_open):
             whole.append((start, fields))
+        else:
+            lines.gap(start, "the allocation is not complete", count)
     return whole
 
 
@@ -322,10 +318,8 @@ def _part(fields: Fields) -> MemoryPart:
     return MemoryPart(
         name=fields["PART"],
         size=fields.size("PART_SIZE"),
-        utilization_percent=fields.percent("UTILIZATION"),
         unpadded=fields.size("PART_UNPADDED"),
         padded=fields.size("PART_PADDED"),
-        fragmentation_percent=fields.percent("FRAGMENTED"),
         fragmentation=fields.size("FRAGMENTATION"),
     )
 
@@ -432,24 +426,11 @@ def read_limit(source: Source, place: int) -> Found[RematerializationLimit] | No
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AllocatorBin:
-    """A bin of a BFC allocator: chunks from `least_bytes` up to the next bin's."""
-
-    least_bytes: Annotated[int, Unit.BYTES, "smallest chunk of the bin"]
-    chunks: Annotated[int, Unit.COUNT, "chunks"]
-    chunks_in_use: Annotated[int, Unit.COUNT, "chunks in use"]
-    allocated: Annotated[HumanSize, "bytes of all chunks, as printed"]
-    in_use: Annotated[HumanSize, "bytes of those in use, as printed"]
-    requested: Annotated[HumanSize | None, "bytes that their owners requested"] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AllocatorState:
     """State of a BFC allocator when an allocation failed.
 
     Attributes:
         name: Such as ``GPU_0_bfc``; empty if not printed.
-        bins: Bins by size, smallest first.
         used_chunks: Size in bytes and number of chunks in use, as in the summary.
         free_chunks: The same of free chunks, counted from the list of all chunks; None without one.
         chunks_in_use: Sum of the chunks in use, as printed.
@@ -462,7 +443,6 @@ class AllocatorState:
     """
 
     name: str = ""
-    bins: tuple[AllocatorBin, ...] = ()
     used_chunks: tuple[tuple[int, int], ...] = ()
     free_chunks: tuple[tuple[int, int], ...] | None = None
     chunks_in_use: HumanSize | None = None
@@ -487,7 +467,7 @@ def read_allocator(source: Source, place: int) -> Found[AllocatorState] | None:
     """Return the allocator state on the line of an offset and below; None if there is none."""
     start = _first_line(source.text, place)
     lines = Lines(source, _STATE_LINE, start)
-    bins: dict[int, AllocatorBin] = {}
+    bins = set[str]()
     used: list[tuple[int, int]] = []
     free: Counter[int] | None = None
     stats: dict[str, int | HumanSize] = {}
@@ -501,7 +481,7 @@ def read_allocator(source: Source, place: int) -> Found[AllocatorState] | None:
             free = Counter() if free is None else free
             free[int(fields["CHUNK_SIZE"])] += fields["CHUNK_STATE"].startswith("Free")
         elif "LEAST" in fields:
-            bins[int(fields["LEAST"])] = _bin(fields)
+            bins.add(fields["LEAST"])
         elif "COUNT" in fields:
             used.append((int(fields["EACH"]), int(fields["COUNT"])))
         else:
@@ -513,7 +493,6 @@ def read_allocator(source: Source, place: int) -> Found[AllocatorState] | None:
     is_whole = total is not None and total.matches(sum(size * count for size, count in used))
     state = AllocatorState(
         name=single.get("ALLOCATOR_NAME", ""),
-        bins=tuple(bins.values()),
         used_chunks=tuple(used),
         free_chunks=tuple(sorted((+free).items())) if free is not None and begins else None,
         chunks_in_use=total,
@@ -538,14 +517,14 @@ def _first_line(text: str, place: int) -> int:
 
 def _begins_another(
     fields: Fields,
-    bins: Mapping[int, AllocatorBin],
+    bins: Collection[str],
     stats: Mapping[str, int | HumanSize],
     single: Fields,
 ) -> bool:
     """Whether a line repeats a field that the state has already."""
     if "ALLOCATOR_NAME" in fields:
         return bool(bins or stats or "ALLOCATOR_NAME" in single)
-    return int(fields.get("LEAST", -1)) in bins or _stat_name(fields) in stats
+    return fields.get("LEAST") in bins or _stat_name(fields) in stats
 
 
 def _stat_name(fields: Fields) -> str:
@@ -555,17 +534,6 @@ def _stat_name(fields: Fields) -> str:
 def _number(text: str) -> int | HumanSize:
     """Return a number of bytes or of allocations, or the size printed for it since 2026."""
     return int(text) if text.isdecimal() else HumanSize(text)
-
-
-def _bin(fields: Fields) -> AllocatorBin:
-    return AllocatorBin(
-        least_bytes=int(fields["LEAST"]),
-        chunks=int(fields["CHUNKS"]),
-        chunks_in_use=int(fields["CHUNKS_IN_USE"]),
-        allocated=HumanSize(fields["ALLOCATED"]),
-        in_use=HumanSize(fields["IN_USE"]),
-        requested=fields.size("ASKED"),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,6 @@ from hlo_lens.logs.log import without_repeats
 from hlo_lens.logs.out_of_memory import (
     Bounds,
     DumpShortage,
-    MemoryGroup,
     MemoryShortage,
     difference,
     memory_shortage,
@@ -29,7 +28,7 @@ from hlo_lens.logs.out_of_memory import (
     size_bounds,
 )
 from hlo_lens.logs.shardings import drawn_shardings
-from hlo_lens.render.result import Cell, Column, Result, Row, Unit, columns_of
+from hlo_lens.render.result import Column, Result, Row, Unit, columns_of
 from hlo_lens.render.table import Section, Table, filled, table_of
 from hlo_lens.text.names import shell_word
 from hlo_lens.text.units import flops_text, format_bytes, format_count, listed, plural
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
         AllocatorState,
         CompileOutOfMemory,
         FailedAllocation,
+        MemoryGroup,
         MemoryPart,
     )
     from hlo_lens.logs.shardings import LoggedSharding, ShardingLog
@@ -192,12 +192,6 @@ def _exact(size: HumanSize | None) -> int | None:
 
 # ---- tables of records --------------------------------------------------------------------------
 
-_BOUNDS = tuple(one for one in columns_of(MemoryGroup) if one.name.startswith("at_"))
-_OPERATOR = (
-    Column("op_name", Unit.NONE, "operation path"),
-    Column("source_file", Unit.NONE, "file of the program"),
-    Column("source_line", Unit.NONE, "line in it"),
-)
 _TIMES = Column("times", Unit.COUNT, "number of equal messages")
 
 
@@ -211,41 +205,26 @@ def _message_table(
     title: str,
     messages: Sequence[Any],
     *,
-    times: Sequence[int] = (),
-    size: str = "",
-    shown: Sequence[str] = (),
+    shown: Sequence[str],
     if_filled: Sequence[str] = (),
     is_data_only: bool = False,
 ) -> Table:
-    """Return the table of messages: annotated fields, the bounds of a size, operators.
-
-    Args:
-        name: Name for scripts.
-        title: Title for people.
-        messages: Records of one type.
-        times: Number of messages equal to each; empty for no such column.
-        size: Name of the field whose bounds are columns too; empty for none.
-        shown: Columns shown to people, all if empty.
-        if_filled: Further columns, shown if some row has a value there.
-        is_data_only: Whether only CSV has it.
-    """
+    """Return the table of messages, equal ones as one row."""
     kind: type = type(messages[0])
     columns = columns_of(kind)
-    operator = _OPERATOR if hasattr(messages[0], "operator") else ()
     rows: list[Row] = []
-    for k, message in enumerate(messages):
-        row: list[Cell] = [times[k]] if times else []
-        for column in columns:
-            value = getattr(message, column.name)
-            row.append(_size_text(value) if isinstance(value, HumanSize) else value)
-        if size:
-            printed = getattr(message, size)
-            row += (None, None) if printed is None else size_bounds(printed)
-        row += [getattr(message.operator, column.name, None) for column in operator]
-        rows.append(tuple(row))
-    whole = (*([_TIMES] if times else []), *columns, *(_BOUNDS if size else ()), *operator)
+    for message, count in Counter(messages).items():
+        values = (getattr(message, column.name) for column in columns)
+        texts = (_size_text(one) if isinstance(one, HumanSize) else one for one in values)
+        rows.append((count, *texts))
     return table_of(
-        name, title, whole, rows, shown=shown, if_filled=if_filled, is_data_only=is_data_only
+        name,
+        title,
+        (_TIMES, *columns),
+        rows,
+        shown=shown,
+        if_filled=if_filled,
+        is_data_only=is_data_only,
     )
 
 
@@ -361,10 +340,11 @@ _TRY = "try first"
 def _refusal_sections(name: str, log: LogText, dump: DumpFacts | None) -> Iterator[Section]:
     for number, (place, message) in enumerate(_numbered(log.compile_ooms)):
         notes = [] if message.is_complete else ["the message is not complete"]
+        shortage = memory_shortage(message)
         yield Section(
             title=f"{name}: out of {message.memory_space} at compile time{place}",
-            facts=tuple(_refusal_facts(message)),
-            tables=tuple(_refusal_tables(message)),
+            facts=tuple(_refusal_facts(message, shortage.groups)),
+            tables=(_shortage_table(shortage, _OF_MESSAGE),) if shortage.groups else (),
             notes=tuple(notes),
         )
         if dump is not None:
@@ -391,7 +371,9 @@ def _dump_section(title: str, facts: DumpShortage) -> Section:
     )
 
 
-def _refusal_facts(message: CompileOutOfMemory) -> Iterator[tuple[str, str]]:
+def _refusal_facts(
+    message: CompileOutOfMemory, groups: Sequence[MemoryGroup]
+) -> Iterator[tuple[str, str]]:
     """Yield what does not fit, by how much, what the memory is for, and what to try first."""
     missing = missing_bytes(message)
     used = " + ".join(_size_text(size) or "" for size in message.used) or "not known"
@@ -412,7 +394,6 @@ def _refusal_facts(message: CompileOutOfMemory) -> Iterator[tuple[str, str]]:
         shared = message.output_shared
         rest = "" if shared is None else f", {_size_text(shared)} of it in donated arguments"
         yield "outputs", f"{_size_text(message.output)}{rest}"
-    groups = memory_shortage(message).groups
     if message.memory_space not in ("hbm", ""):
         yield _TRY, _OF_KERNELS
     elif groups or message.usage or "temporaries" in message.used_for:
@@ -432,21 +413,6 @@ def _parts_text(parts: Sequence[MemoryPart]) -> str:
         of_it = f" ({', '.join(more)})" if more else ""
         texts.append(f"{part.name} {_size_text(part.size) or '?'}{of_it}")
     return ", ".join(texts)
-
-
-def _refusal_tables(message: CompileOutOfMemory) -> Iterator[Table]:
-    """Yield the groups that could be freed, and for CSV the allocations of the message."""
-    shortage = memory_shortage(message)
-    if shortage.groups:
-        yield _shortage_table(shortage, _OF_MESSAGE)
-    if message.allocations:
-        yield _message_table(
-            "oom-allocations",
-            f"Largest allocations in {message.memory_space}, as listed in the message",
-            message.allocations,
-            size="size",
-            is_data_only=True,
-        )
 
 
 def _shortage_table(shortage: MemoryShortage, note: str) -> Table:
@@ -479,11 +445,9 @@ def _runtime_sections(name: str, log: LogText) -> Iterator[Section]:
         title = f"{name}: out of memory"
         yield Section(title=title, facts=tuple(facts), tables=tuple(tables), notes=notes)
     for place, entry in entries:
-        requested = entry.requested_bytes
-        asked = [] if requested is None else [("requested", format_bytes(requested))]
         yield Section(
             title=f"{name}: {'out of memory' if entry.is_oom else 'buffer statistics'}{place}",
-            facts=(("line", _line_text(entry.line, entry.repeats)), *asked, *_buffer_facts(entry)),
+            facts=(("line", _line_text(entry.line, entry.repeats)), *_buffer_facts(entry)),
             tables=tuple(_buffer_tables(entry)),
             notes=gap_notes((), entry.is_complete),
         )
@@ -541,13 +505,10 @@ def _failure_text(failure: FailedAllocation) -> str:
 
 def _runtime_tables(log: LogText) -> Iterator[Table]:
     if log.failures:
-        counts = Counter(log.failures)
         yield _message_table(
             "failed-allocations",
             "Failed allocations",
-            [*counts],
-            times=[*counts.values()],
-            size="requested",
+            log.failures,
             shown=("line", "times", "requested"),
             if_filled=(
                 *("repeats", "free", "largest_free", "missing_bytes", "purpose", "program"),
@@ -634,14 +595,6 @@ def _allocator_tables(state: AllocatorState) -> Iterator[Table]:
             rows,
             totals={"total_bytes": sum(size * count for size, count in state.used_chunks)},
         )
-    bins = [one for one in state.bins if one.chunks]
-    if bins:
-        yield _message_table(
-            "allocator-bins",
-            f"Bins that hold chunks ({format_count(len(bins))} of {format_count(len(state.bins))})",
-            bins,
-            shown=("least_bytes", "chunks", "chunks_in_use", "allocated", "in_use"),
-        )
 
 
 def _incomplete_note(state: AllocatorState) -> str:
@@ -691,12 +644,6 @@ def _buffer_tables(entry: BufferLogEntry) -> Iterator[Table]:
             peak_buffer_groups(entry.peak_buffers),
             title="Largest values at the peak, equal ones together",
             shown=("what", "buffers", "at_most_bytes", "op_name", "source"),
-        )
-        yield _message_table(
-            "peak-buffers",
-            "Largest values at the peak, as listed by XLA",
-            entry.peak_buffers,
-            is_data_only=True,
         )
 
 

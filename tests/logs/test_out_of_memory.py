@@ -40,12 +40,8 @@ def test_statement_and_allocations_are_those_of_the_message() -> None:
         ("arguments", "0B"),
     ]
     (temp,) = first.parts
-    assert (temp.utilization_percent, str(temp.unpadded), str(temp.padded)) == (
-        100.0,
-        "49.00G",
-        "49.00G",
-    )
-    assert (temp.fragmentation_percent, str(temp.fragmentation)) == (3.9, "2.00G")
+    assert (str(temp.unpadded), str(temp.padded)) == ("49.00G", "49.00G")
+    assert str(temp.fragmentation) == "2.00G"
     assert [a.number for a in first.allocations] == list(range(1, 12))
     assert {a.opcode for a in first.allocations[:6]} == {"custom-call"}
     padded = second.allocations[1]
@@ -328,10 +324,6 @@ def test_state_of_an_allocator_is_read() -> None:
     assert state.free_chunks == ((512, 1), (3072, 1))
     assert (state.size("Limit"), state.size("InUse")) == (size("8192B"), size("512B"))
     assert state.pool == size("4096B")
-    assert [(b.least_bytes, b.chunks, b.chunks_in_use) for b in state.bins] == [
-        (256, 3, 2),
-        (512, 1, 0),
-    ]
     assert log.gaps == ()
 
 
