@@ -44,12 +44,6 @@ class CallGroup(NamedTuple):
     unknown: Annotated[int, Unit.COUNT, "items with an unknown amount"] = 0
 
 
-def _in_bytes(record: type, *names: str) -> tuple[Column, ...]:
-    """Return the columns of a record, some of which count bytes."""
-    columns = columns_of(record)
-    return tuple(replace(c, unit=Unit.BYTES) if c.name in names else c for c in columns)
-
-
 @dataclass(frozen=True, kw_only=True)
 class CallTreeBy(Records[CallGroup]):
     """Groups of nodes, largest first.
@@ -69,7 +63,6 @@ class CallTreeBy(Records[CallGroup]):
     residuals: tuple[tuple[str, int], ...] = ()
 
     def residual_rows(self) -> tuple[Row, ...]:
-        """Return the amounts without a node."""
         return tuple(
             (amount, amount, _share(amount, self.total), 0, 0, label, None, None, label, 0)
             for label, amount in self.residuals
@@ -80,7 +73,10 @@ class CallTreeBy(Records[CallGroup]):
 class CallTreeBytesBy(CallTreeBy):
     """The same for amounts that are bytes."""
 
-    COLUMNS: ClassVar[tuple[Column, ...]] = _in_bytes(CallGroup, "own", "total")
+    COLUMNS: ClassVar[tuple[Column, ...]] = tuple(
+        replace(column, unit=Unit.BYTES) if column.name in ("own", "total") else column
+        for column in columns_of(CallGroup)
+    )
 
 
 def _share(amount: int, whole: int) -> float | None:
@@ -211,7 +207,6 @@ def call_tree_outline(
 
 
 def _runs(tree: CallTree, nodes: Iterable[int], above: OutlineLine) -> list[OutlineLine]:
-    """Return siblings, consecutive ones with equal subtrees as one."""
     shapes, runs = tree.shapes, list[OutlineLine]()
     factor = above.factor * above.times
     for node in nodes:
@@ -521,7 +516,6 @@ def _outermost(tree: CallTree, node: int, end: int, chosen: Callable[[int], bool
 
 
 def _in_program(tree: CallTree, kinds: Sequence[str | None], places: Places) -> list[bool]:
-    """Return for each function whether it belongs to the program."""
     busy = [frame for frame, kind in zip(tree.frames, kinds, strict=True) if kind]
     machinery = {places.top(frame) for frame in busy}
     own = [places.is_own(f) and places.top(f) not in machinery for f in tree.frames]
@@ -544,12 +538,10 @@ def _nearest_above(tree: CallTree, chosen: Sequence[bool]) -> list[int]:
 
 
 def _ranked(counts: Counter[str]) -> dict[str, int]:
-    """Return the counts, largest first, then by name."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _short(frame: CallFrame | None) -> str | None:
-    """Return a function with the last part of its path."""
     if frame is None:
         return None
     place = (frame.place or "").replace("\\", "/").rpartition("/")[2]

@@ -63,7 +63,6 @@ class TitledTree:
 
     @cached_property
     def paths(self) -> CommunicationPaths:
-        """Calls that trigger communication, by caller and model line."""
         return communication_paths(self.tree)
 
 
@@ -126,7 +125,6 @@ def _facts(titled: TitledTree) -> Iterator[tuple[str, str]]:
 
 
 def _communication_text(paths: CommunicationPaths) -> str:
-    """Return the number of collectives, and of redistributions without one."""
     parts = []
     counts = paths.functions.counts(COLLECTIVE)
     if counts:
@@ -148,7 +146,6 @@ _SHOWN = {
 
 
 def _tables(titled: TitledTree) -> Iterator[Table]:
-    """Yield the tables of a tree, or the one that its view names."""
     tree, by, sort = titled.tree, titled.view.by, titled.view.sort
     if titled.is_trace and by in (None, "communication"):
         paths = titled.paths
@@ -170,7 +167,6 @@ def _tables(titled: TitledTree) -> Iterator[Table]:
 
 
 def _notes(titled: TitledTree) -> Iterator[str]:
-    """Yield the notes on a tree: missing parts and limits of its counts."""
     tree = titled.tree
     if tree.is_cut:
         yield "the tree is not complete: its text begins late or ends early"
@@ -188,7 +184,6 @@ _LEVELS = 16
 
 
 def _total_text(tree: CallTree) -> str:
-    """Return the sum of all amounts, as an upper bound where it is one."""
     total = _amount_text(tree.total, tree.unknown_total, tree.measure)
     if tree.upper_bound is None:
         return total

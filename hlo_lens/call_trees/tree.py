@@ -52,7 +52,6 @@ class CallFrame:
 
     @property
     def place(self) -> str | None:
-        """``file:line``, or None."""
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
     def __str__(self) -> str:
@@ -95,11 +94,9 @@ class CallTree:
         return len(self.frame_ids)
 
     def frame(self, node: int) -> CallFrame:
-        """Return the function of a node."""
         return self.frames[self.frame_ids[node]]
 
     def line(self, node: int) -> int | None:
-        """Return the line of the text that draws a node; None if no text does."""
         return self.lines[node] if self.lines else None
 
     @cached_property
@@ -114,7 +111,6 @@ class CallTree:
 
     @cached_property
     def depths(self) -> Sequence[int]:
-        """Calls above each node: 0 for outermost ones."""
         depths = array("i", bytes(4 * len(self)))
         for node, parent in enumerate(self.parents):
             if parent >= 0:
@@ -128,12 +124,10 @@ class CallTree:
 
     @cached_property
     def unknown_totals(self) -> Sequence[int]:
-        """Number of items of unknown amount at and below each node; empty for none."""
         return with_below(self.unknown, self.parents) if self.unknown else ()
 
     @property
     def roots(self) -> list[int]:
-        """The outermost nodes."""
         return [node for node, parent in enumerate(self.parents) if parent < 0]
 
     @cached_property
@@ -153,11 +147,9 @@ class CallTree:
 
     @cached_property
     def places(self) -> Places:
-        """The source files of its functions."""
         return Places(self.frames)
 
     def children(self, node: int) -> Iterator[int]:
-        """Yield the nodes that a node calls, in order."""
         child, end = node + 1, self.ends[node]
         while child < end:
             yield child
@@ -165,12 +157,10 @@ class CallTree:
 
     @property
     def total(self) -> int:
-        """Sum over all nodes and residuals."""
         return sum(self.own) + sum(amount for _, amount in self.residuals)
 
     @property
     def unknown_total(self) -> int:
-        """Number of items with an unknown amount."""
         return sum(self.unknown) + self.residual_unknown
 
 
@@ -201,7 +191,6 @@ class CallTrees:
 
     @property
     def passed_lines(self) -> int:
-        """Number of lines, blank ones left out, that belong to no tree."""
         return sum(lines for _, lines in self.passed_over)
 
 
@@ -227,20 +216,16 @@ class Places:
         self._relative = {file: _shortened(path, root) for file, path in self._paths.items()}
 
     def file(self, frame: CallFrame) -> str | None:
-        """Return the relative file of a function; None if unknown."""
         return None if frame.file is None else self._relative[frame.file]
 
     def place(self, frame: CallFrame) -> str | None:
-        """Return the relative ``file:line`` of a function; None if unknown."""
         file = self.file(frame)
         return file if file is None or frame.line is None else f"{file}:{frame.line}"
 
     def text(self, frame: CallFrame) -> str:
-        """Return ``function, file:line``, relative."""
         return ", ".join(part for part in (frame.function, self.place(frame)) if part)
 
     def package(self, frame: CallFrame) -> str:
-        """Return the folder of a function's file, relative."""
         file = self.file(frame)
         if file is None:
             return NO_FILE
@@ -251,7 +236,6 @@ class Places:
         return (self.file(frame) or NO_FILE).partition("/")[0]
 
     def is_own(self, frame: CallFrame) -> bool:
-        """Whether a function is in a file that was neither installed nor came with Python."""
         return frame.file is not None and not is_library_file(self._paths[frame.file])
 
 
@@ -264,7 +248,6 @@ def _shortened(path: str, root: str) -> str:
 
 
 def _shared_folder(paths: Iterable[str]) -> str:
-    """Return the folder that all paths share, with its last slash; empty for none."""
     folders = sorted(path.split("/")[:-1] for path in paths)
     pairs = zip(folders[0], folders[-1], strict=False) if folders else ()  # they share least
     return "".join(f"{one}/" for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -306,18 +289,15 @@ _CORNERS = "└┗╚╰`"
 """Branches that are the last of a caller."""
 
 
-def parse_call_trees(
-    text: str | bytes | Source, *, strict: bool = False, path: str = "<text>"
-) -> CallTrees:
+def parse_call_trees(text: str | bytes | Source, *, path: str = "<text>") -> CallTrees:
     """Return the call trees that a text draws.
 
     Args:
         text: Any text; lines that belong to no tree are passed over and counted.
-        strict: Raise at the first gap.
         path: Name of the text for messages; a source has its own.
 
     Raises:
-        DumpSyntaxError: If it has no tree, or, when strict, at the first gap.
+        DumpSyntaxError: If it has no tree.
     """
     if isinstance(text, bytes):
         text = decode(text)
@@ -326,16 +306,11 @@ def parse_call_trees(
     reader.read_drawn()
     if not reader.trees:
         raise DumpSyntaxError(f"expected {TREE_FORMS}; found nothing", path=source.path)
-    if strict and reader.gaps:
-        raise reader.gaps[0].as_error()
-    trees = [tree for tree in reader.trees if any(frame.file for frame in tree.frames)]
-    # next to calls, trees without any file are of folders or packages
-    others = [tree for tree in reader.trees if trees and not any(f.file for f in tree.frames)]
-    stretches = [(min(tree.lines), len(set(tree.lines))) for tree in others]
+    of_calls = [tree for tree in reader.trees if any(frame.file for frame in tree.frames)]
     return CallTrees(
-        trees=tuple(trees or reader.trees),
+        trees=tuple(of_calls or reader.trees),  # others next to calls are of folders
         gaps=tuple(reader.gaps),
-        passed_over=tuple(sorted([*reader.passed_over, *stretches])),
+        passed_over=tuple(reader.passed_over),
         path=source.path,
     )
 
@@ -408,10 +383,9 @@ class _TreeReader:
         self.frames: dict[CallFrame, int] = {}
         self.columns = array("i"), array("i"), array("i")  # functions, callers, lines
         self.open: list[_Open] = []
-        self.begins_inside = self.is_cut = False
+        self.begins_inside = False
 
     def read_drawn(self) -> None:
-        """Read the drawn trees."""
         position = 0
         for match in _node_pattern().finditer(self.text):
             key = 2 * (match.start(3) - match.start(2))
@@ -428,17 +402,9 @@ class _TreeReader:
             self._add(key, match.start(), match[4] or "", match[3][0])
             position = match.end() + 1
         self._pass_over(position, len(self.text))
-        frames = list(self.frames)
-        if frames and not self.text[position:].strip() and not self.text.endswith("\n"):
-            is_torn = frames[self.columns[0][-1]].file is None
-            if is_torn and any(frame.file for frame in frames):
-                start = self.text.rfind("\n") + 1
-                self._gap(start, len(self.text), "the last line is cut off")
-                self.is_cut = True
         self._close()
 
     def _above(self, key: int) -> _Open | None:
-        """Return the innermost open node with at most this key."""
         return next((node for node in reversed(self.open) if node.key <= key), None)
 
     def _continues_at(self, key: int) -> bool:
@@ -452,7 +418,6 @@ class _TreeReader:
         return above.key < key or above.branch not in _CORNERS
 
     def _add(self, key: int, start: int, label: str, branch: str) -> None:
-        """Add a node at its key, and close the nodes that it cannot be below."""
         frame, stack = call_label(label), self.open
         if frame not in self.frames and frame.file is not None:  # one text for each file
             frame = replace(frame, file=self.files.setdefault(frame.file, frame.file))
@@ -465,7 +430,6 @@ class _TreeReader:
         lines.append(self.source.line_column(start)[0])
 
     def _close(self) -> None:
-        """End the tree; it is cut off if an open branch announces a sibling."""
         if self.frames:
             frame_ids, parents, lines = self.columns
             is_open = any(node.branch and node.branch in _FORKS for node in self.open)
@@ -475,7 +439,7 @@ class _TreeReader:
                 parents=parents,
                 own=array("q", [1]) * len(lines),
                 lines=lines,
-                is_cut=self.is_cut or self.begins_inside or is_open,
+                is_cut=self.begins_inside or is_open,
             )
             self.trees.append(tree)
         self._begin()
@@ -483,7 +447,6 @@ class _TreeReader:
     # ---- other lines ---------------------------------------------------------------------------
 
     def _read_between(self, start: int, node: re.Match[str], key: int) -> None:
-        """Read the lines before a line of a tree: a root, a gap, or other text."""
         end = node.start()
         first = _NOT_BLANK.search(self.text, start, end)
         if first is None:
@@ -515,7 +478,6 @@ class _TreeReader:
         return None if is_title else begin
 
     def _pass_over(self, start: int, end: int) -> None:
-        """Count lines that belong to no tree."""
         first = _NOT_BLANK.search(self.text, start, end)
         if first is not None:
             line = self.source.line_column(first.start())[0]
@@ -529,5 +491,4 @@ class _TreeReader:
             self.gaps[-1] = replace(self.gaps[-1], lines=self.gaps[-1].lines + lines)
 
     def _count(self, start: int, end: int) -> int:
-        """Return the number of lines that are not blank."""
         return sum(1 for _ in _NOT_BLANK.finditer(self.text, start, end))

@@ -16,7 +16,6 @@ from lark import Lark, Token, Transformer_NonRecursive, Tree
 from lark.exceptions import UnexpectedInput, VisitError
 
 from hlo_lens.grammar.files import MisplacedError
-from hlo_lens.grammar.lines import READ_BY_LARK
 from hlo_lens.grammar.parsers import build_parser, syntax_error
 from hlo_lens.hlo.metadata import tables_of_rows
 from hlo_lens.hlo.rows import ReadComputation, ReadInstruction, ReadOperand
@@ -137,7 +136,6 @@ def read_instruction(
     """
     rule = "instruction" if has_name else "unnamed_instruction"
     tree = _parse(source, rule, source.text[start:end], start)
-    READ_BY_LARK["characters"] += end - start
     try:
         return cast("ReadInstruction", _Conversion(start).transform(tree))
     except VisitError as error:

@@ -105,7 +105,6 @@ def _folder_dump(
 def _file_dump(
     file: DiskFile, opened: Opened, skipped: SkippedCounter, progress: Progress | None
 ) -> Dump:
-    """Return the modules of a file; of files that XLA printed into it, as of a folder."""
     from hlo_lens.load.folder import folder_modules, siblings_of, sort_files
 
     printed: list[StoredFile] = []
@@ -128,7 +127,6 @@ def _file_dump(
 def _dump_of(
     path: str, modules: Sequence[ModuleDump], skipped: SkippedCounter, *, files: int
 ) -> Dump:
-    """Return a dump whose modules know its path, and whether it has others or lacks files."""
     asides = skipped.all()
     is_cut = any(one.kind == REST_OF_ARCHIVE for one in asides)
     for module in modules:
@@ -152,7 +150,6 @@ class EmptyDumpError(UnreadableError):
 
 
 def _nothing_in(path: str, skipped: SkippedCounter) -> EmptyDumpError:
-    """Return the error for a folder or archive without a dump; it lists the files by kind."""
     asides = skipped.all()
     kinds = [f"{aside.count} {aside.kind}" for aside in asides[:_ASIDES_SHOWN]]
     there = f"it holds {', '.join(kinds)}" if kinds else "it holds no file at all"

@@ -1,13 +1,12 @@
 """Files in zip and tar archives, the latter also compressed; nothing is written to disk.
 
-Members of a zip, or of a tar that is not compressed, are read in place on first access. A
-compressed tar can only be read in order: its dumps are kept in memory, those beyond `MOST_KEPT`
-bytes compressed.
+Members of a zip are read in place on first access. A tar is read in order: its dumps are kept in
+memory, those beyond `MOST_KEPT` bytes compressed.
 
 An archive in a folder is read as a folder of its name; archives in archives are not opened.
 
-Refused are member names and links that point out of the archive, devices, encrypted members, and
-archives that unpack to more than `check_growth` allows. Links inside the archive are skipped.
+Refused are member names that point out of the archive, encrypted members, and archives that unpack
+to more than `check_growth` allows. Links and devices are skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from typing import IO, TYPE_CHECKING, BinaryIO
 
 from hlo_lens.load.files import (
     CHUNK,
-    DiskFile,
     MemoryFile,
     StoredFile,
     check_growth,
@@ -45,19 +43,19 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import SkippedCounter
 
 MOST_KEPT = 1 << 30
-"""Most bytes of the dumps in compressed tars that are kept in memory as they are."""
+"""Most bytes of the dumps in tars that are kept in memory as they are."""
 
 _MOST_MEMBERS = 2_000_000
 _MOST_HEADER = 1 << 20
 _LOCAL_HEADER = 30
 _SMALL = (".debug_options", ".target_arguments.txt", ".gpu_target_config.pbtxt")
 """Name endings of small files that are kept although they are no dumps."""
-_LINK = "link inside the archive"
+_SPECIAL = "link, device or pipe of an archive"
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class Kept:
-    """Bytes of compressed tars kept in memory, of all archives of one folder together."""
+    """Bytes of tars kept in memory, of all archives of one folder together."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -106,20 +104,6 @@ def _checked(archive: str, name: str) -> str:
     return posixpath.normpath(name)
 
 
-def _check_link(archive: str, name: str, target: str, *, is_hard: bool) -> None:
-    """Raise UnreadableError for a link that points out of the archive."""
-    base = "" if is_hard else posixpath.dirname(name)
-    place = posixpath.normpath(posixpath.join(base, target))
-    if target.startswith(("/", "\\")) or _DRIVE.match(target) or place.split("/")[0] == "..":
-        raise UnreadableError(
-            f"{archive}: refused: {name!r} is a link to {target!r}, out of the archive"
-        )
-
-
-def _refuse_device(archive: str, name: str) -> UnreadableError:
-    return UnreadableError(f"{archive}: refused: {name!r} is a device or pipe")
-
-
 def _place(archive: str, name: str) -> tuple[str, str]:
     return f"{archive}/{name}", posixpath.dirname(name)
 
@@ -137,21 +121,10 @@ class ZipMember:
     info: zipfile.ZipInfo
 
     def open(self) -> BinaryIO:
-        """Return its bytes."""
         return _Member(self.archive, self.info)  # type: ignore[return-value] # reads
 
 
-class _Reader(io.BufferedIOBase):
-    """Reader of a part of a file, which is closed with it."""
-
-    _file: BinaryIO
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
-class _Member(_Reader):
+class _Member(io.BufferedIOBase):
     """Reader of the bytes of a zip member; raises OSError for damage."""
 
     def __init__(self, archive: StoredFile, info: zipfile.ZipInfo) -> None:
@@ -167,6 +140,10 @@ class _Member(_Reader):
         except NotImplementedError as error:
             self._file.close()
             raise OSError(str(error)) from error
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
     def read(self, size: int | None = -1, /) -> bytes:
         try:
@@ -190,13 +167,8 @@ def _zip_files(file: StoredFile, skipped: SkippedCounter) -> Iterator[StoredFile
     for info in infos:
         name = _checked(file.path, info.filename)
         mode = info.external_attr >> 16 if info.create_system == 3 else 0
-        if stat.S_ISLNK(mode):
-            with _Member(file, info) as link:
-                target = link.read(4096).decode("utf-8", "replace")
-            _check_link(file.path, name, target, is_hard=False)
-            skipped.add(_LINK, f"{file.path}/{name}")
-        elif stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise _refuse_device(file.path, name)
+        if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
+            skipped.add(_SPECIAL, f"{file.path}/{name}")
         elif info.flag_bits & 1:
             raise UnreadableError(f"{file.path}: {name!r} is encrypted; unpack it by hand")
         elif not info.is_dir():
@@ -206,39 +178,8 @@ def _zip_files(file: StoredFile, skipped: SkippedCounter) -> Iterator[StoredFile
 # ---- tar ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TarMember:
-    """A file in a tar archive that is not compressed, identified by its offset."""
-
-    path: str
-    folder: str
-    archive: str
-    offset: int
-    size: int
-
-    def open(self) -> BinaryIO:
-        """Return its bytes."""
-        opened = DiskFile(self.archive).open()
-        opened.seek(self.offset)
-        return _Range(opened, self.size)  # type: ignore[return-value] # reads
-
-
-class _Range(_Reader):
-    """Reader of the next `size` bytes of an open file."""
-
-    def __init__(self, file: BinaryIO, size: int) -> None:
-        self._file = file
-        self._left = size
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        wanted = self._left if size is None or size < 0 else min(size, self._left)
-        data = self._file.read(wanted)
-        self._left -= len(data)
-        return data
-
-
 class _Stream(io.RawIOBase):
-    """A compressed file as an unpacked stream; the length of a member's header is bounded."""
+    """A file as an unpacked stream; the length of a member's header is bounded."""
 
     def __init__(self, file: StoredFile) -> None:
         self._chunks = chunks(file)
@@ -261,57 +202,35 @@ class _Stream(io.RawIOBase):
 
 
 def _tar_files(file: StoredFile, skipped: SkippedCounter, kept: Kept) -> Iterator[StoredFile]:
-    if isinstance(file, DiskFile):
-        with file.open() as opened:
-            is_plain = not is_packed(opened.read(CHUNK))
-        if is_plain:
-            with tarfile.open(file.path, "r:") as tar:
-                for member in tar:
-                    if (name := _regular(file.path, member, skipped)) is not None:
-                        place = _place(file.path, name)
-                        yield TarMember(*place, file.path, member.offset_data, member.size)
-            return
+    with file.open() as opened:
+        is_small = is_packed(opened.read(CHUNK))
     with _Stream(file) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
-        while (header := _next_header(stream, tar)) is not None:
-            name = _regular(file.path, header, skipped)
-            content = None if name is None else tar.extractfile(header)
-            if name is not None and content is not None:
-                yield _kept_file(file, name, content, kept)
+        while True:
+            stream.allowed = _MOST_HEADER
+            member = tar.next()
+            stream.allowed = None
+            if member is None:
+                return
+            name = _checked(file.path, member.name)
+            content = tar.extractfile(member) if member.isreg() and not member.issparse() else None
+            if content is not None:
+                yield _kept_file(file, name, content, kept, is_small=is_small)
                 while content.read(CHUNK):
                     pass
+            elif not member.isdir():
+                skipped.add(_SPECIAL, f"{file.path}/{name}")
 
 
-def _next_header(stream: _Stream, tar: tarfile.TarFile) -> tarfile.TarInfo | None:
-    stream.allowed = _MOST_HEADER
-    header = tar.next()
-    stream.allowed = None
-    return header
-
-
-def _kept_file(file: StoredFile, name: str, opened: IO[bytes], kept: Kept) -> StoredFile:
-    """Return a file of a compressed tar: a dump with its bytes, another with its kind."""
+def _kept_file(
+    file: StoredFile, name: str, opened: IO[bytes], kept: Kept, *, is_small: bool
+) -> StoredFile:
+    """Return a file of a tar with its bytes; of a small, compressed tar others have their kind."""
     place, head = _place(file.path, name), opened.read(CHUNK)
     kind = head_kind(MemoryFile(*place, head))
-    if part_of(kind) is None:
+    if is_small and part_of(kind) is None:
         return MemoryFile(*place, data=head if name.endswith(_SMALL) else b"", kind=kind)
     data = head + opened.read()
     if kept.size + len(data) > MOST_KEPT:
         data = gzip.compress(data, 1)  # which readers unpack
     kept.size += len(data)
     return MemoryFile(*place, data)
-
-
-def _regular(archive: str, member: tarfile.TarInfo, skipped: SkippedCounter) -> str | None:
-    """Return the name of a regular file; None for folders and links inside the archive."""
-    name = _checked(archive, member.name)
-    if member.issym() or member.islnk():
-        _check_link(archive, name, member.linkname, is_hard=member.islnk())
-        skipped.add(_LINK, f"{archive}/{name}")
-        return None
-    if member.ischr() or member.isblk() or member.isfifo():
-        raise _refuse_device(archive, name)
-    if not member.isreg() or member.issparse():
-        if not member.isdir():
-            skipped.add("sparse or unknown member of the archive", f"{archive}/{name}")
-        return None
-    return name

@@ -37,7 +37,6 @@ class MatrixUnit:
 
     @property
     def flops_per_byte(self) -> float:
-        """FLOP done in the time in which one byte is read."""
         return self.peak_flops / self.memory_bandwidth
 
 

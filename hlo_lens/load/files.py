@@ -2,7 +2,7 @@
 
 A stored file can be sent to another process, which then reads the bytes itself.
 
-Compressed files are recognized by content: gzip, xz, bzip2 and, from Python 3.14 on, zstandard. The
+Compressed files are recognized by content: gzip, xz, bzip2. The
 unpacked size is bounded, so that no small file fills the memory: at most `MOST_UNPACKED` bytes;
 above 16 MiB at most `MOST_EXPANSION` times the packed size; of gzip and zip above 256 MiB at most
 `MOST_DEFLATED` times.
@@ -64,15 +64,6 @@ class _Gunzip:
         return self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
 
 
-def _zstd(path: str) -> Any:
-    try:
-        return import_module("compression.zstd").ZstdDecompressor()
-    except ImportError as error:
-        raise UnreadableError(
-            f"{path}: zstandard can be read from Python 3.14 on; unpack it with zstd -d"
-        ) from error
-
-
 _MOST_LZMA = 1 << 30
 """Bytes that unpacking itself may take; xz -9 takes 65 MiB."""
 
@@ -80,7 +71,6 @@ _MAGIC: tuple[tuple[bytes, Callable[[str], Any]], ...] = (
     (_GZIP, lambda _: _Gunzip()),
     (b"\xfd7zXZ\0", lambda _: import_module("lzma").LZMADecompressor(memlimit=_MOST_LZMA)),
     (b"BZh", lambda _: import_module("bz2").BZ2Decompressor()),
-    (b"\x28\xb5\x2f\xfd", _zstd),
 )
 """Compressed files by their first bytes, with decompressors of one member, piece by piece."""
 
@@ -98,7 +88,6 @@ def is_packed(head: bytes) -> bool:
 
 
 _DAMAGE = (zlib.error, OSError, EOFError, ValueError, MemoryError)
-_LAZY_DAMAGE = ("LZMAError", "ZstdError")
 
 
 def unpacked(file: BinaryIO, path: str, cut: list[bool]) -> Iterator[bytes]:
@@ -129,8 +118,8 @@ def _unpacked_members(file: BinaryIO, head: bytes, path: str, cut: list[bool]) -
         while not decompressor.eof:
             try:
                 piece = decompressor.decompress(head, CHUNK)
-            except Exception as error:  # lzma and zstd have errors of their own, imported lazily
-                if not isinstance(error, _DAMAGE) and type(error).__name__ not in _LAZY_DAMAGE:
+            except Exception as error:  # lzma has an error of its own, imported lazily
+                if not isinstance(error, _DAMAGE) and type(error).__name__ != "LZMAError":
                     raise
                 if not total:
                     raise UnreadableError(f"{path}: cannot be unpacked: {error}") from error
@@ -197,7 +186,6 @@ class DiskFile:
     folder: str = ""
 
     def open(self) -> BinaryIO:
-        """Return its bytes, as they are stored; raises UnreadableError for closed input."""
         if self.path != STDIN:
             return Path(self.path).open("rb")
         if sys.stdin is None:
@@ -218,7 +206,6 @@ class MemoryFile:
     kind: DumpKind | None = None
 
     def open(self) -> BinaryIO:
-        """Return its bytes."""
         return io.BytesIO(self.data)
 
 

@@ -4,8 +4,8 @@ The files of one module share folder, number, name and change list; time stamps 
 XLA left out the name because the file name would have been too long, the number decides. A second
 text of the same stage with another time stamp begins a second run of the program.
 
-Other HLO texts named after a module are stages unknown to this version if their header names the
-same module; else they are parts that XLA wrote separately, such as fusions, and are skipped.
+Other HLO texts named after a module are parts that XLA wrote separately, such as fusions, and are
+skipped.
 
 Archives in a folder are read as folders of their names. Archives next to a folder of the same name
 are skipped as duplicates; so are archives without dumps and archives in archives.
@@ -95,11 +95,9 @@ class ModuleFiles:
     mlir: StoredFile | None = None
 
     def has(self, name: DumpFileName) -> bool:
-        """Whether there is a text of this stage and part already."""
         return name.part in self.stages.get(name.stage or "", {})
 
     def put(self, name: DumpFileName, file: StoredFile, skipped: SkippedCounter) -> None:
-        """Add a text; a second text of the same stage and part is counted as skipped."""
         if self.has(name):
             skipped.add(REPEATED, file.path)
         else:
@@ -173,8 +171,12 @@ def sort_files(
         else:
             _put(groups, file, name, skipped)
     _join_nameless(groups)
-    for file, name in later:
-        _put_late(groups, file, name, skipped)
+    for file, name in later:  # of no known stage
+        owners = (key for place, key in groups if place == _place(file))
+        if any(name.key.startswith(f"{key}.") for key in owners):
+            skipped.add(CUT_OUT, file.path)
+        else:
+            _put(groups, file, name, skipped)
     for key, runs in groups.items():
         for group in runs:
             group.settings = settings.get(key, {})
@@ -281,39 +283,6 @@ def _join_nameless(groups: dict[tuple[str, str], list[ModuleFiles]]) -> None:
                 )
 
 
-def _put_late(
-    groups: dict[tuple[str, str], list[ModuleFiles]],
-    file: StoredFile,
-    name: DumpFileName,
-    skipped: SkippedCounter,
-) -> None:
-    """Add an HLO text of unknown stage to its module, or count it as skipped part of a module."""
-    place, whole = _place(file), name.key
-    owners = [k for k in groups if k[0] == place and whole.startswith(f"{k[1]}.")]
-    if not owners:
-        _put(groups, file, name, skipped)
-        return
-    owner = max(owners, key=lambda k: len(k[1]))
-    stage = _EXTENSIONS.sub("", whole[len(owner[1]) + 1 :])
-    own = _title_name(file)
-    texts = [parts[""] for parts in groups[owner][0].stages.values() if "" in parts]
-    if own is None or own not in {_title_name(other) for other in texts}:
-        skipped.add(CUT_OUT, file.path)
-        return
-    known = DumpFileName(module=owner[1], number=name.number, stage=stage, part="")
-    groups[owner][-1].put(known, file, skipped)
-
-
-_EXTENSIONS = re.compile(rf"\.(?:txt|hlo){PACKED}$")
-_NAME = re.compile(rb"^[ \t]*HloModule[ \t]+%?([\w.-]+)", re.MULTILINE)
-
-
-def _title_name(file: StoredFile) -> str | None:
-    """Return the module name in the header of an HLO text; None if its beginning has none."""
-    header = _NAME.search(head_of(file))
-    return header[1].decode("ascii", "replace") if header else None
-
-
 def folder_modules(groups: Iterable[ModuleFiles], *, strict: bool = False) -> Iterator[ModuleDump]:
     """Yield the modules of groups of files, each at its latest stage."""
     for group in groups:
@@ -351,7 +320,6 @@ def module_at(group: ModuleFiles, stage: str | None, *, strict: bool = False) ->
 
 
 def _outline(group: ModuleFiles, stage: str) -> ModuleDump:
-    """Return a module at a stage without the texts of that stage."""
     return ModuleDump(
         name=group.key,
         kind=DumpKind.HLO,
@@ -372,7 +340,6 @@ def _text_of(file: StoredFile) -> str | None:
 
 
 def _hlo(parts: Mapping[str, StoredFile]) -> StoredFile | None:
-    """Return the HLO text of a stage, else its proto."""
     return parts.get("", parts.get(PROTO))
 
 
@@ -417,7 +384,6 @@ _HEADERS = re.compile(r"^[ \t]*HloModule[ ,]", re.MULTILINE)
 
 
 def _holds_several(file: StoredFile) -> bool:
-    """Whether a file without a stage in its name holds more than one module."""
     try:
         return len(_HEADERS.findall(read_source(file).text)) > 1
     except UnreadableError:

@@ -223,7 +223,6 @@ def _first_line(error: BaseException) -> str:
 
 
 def _before(read: Callable[[], str], facts: Framework) -> HloModule:
-    """Return a program from before optimizations; an empty one where jax has no text."""
     from hlo_lens.hlo.module_reader import unread_module
 
     try:
@@ -246,7 +245,6 @@ On TPU they are empty.
 
 
 def _buffers(program: CompiledProgram) -> BufferTexts:
-    """Return the buffer assignment of an executable; none without protos or protobuf."""
     from hlo_lens.load.protos import compiled_buffers
 
     try:
@@ -356,7 +354,6 @@ def _arguments(
 
 
 def _names_of_parameters(module: HloModule, shardings: Sequence[Any]) -> Sequence[str | None]:
-    """Return the parameter name of each argument; None for arguments without a parameter."""
     parameters = module.entry.parameters
     if len(parameters) != sum(sharding is not None for sharding in shardings):
         return [None] * len(shardings)
@@ -368,7 +365,6 @@ def _names_of_parameters(module: HloModule, shardings: Sequence[Any]) -> Sequenc
 def _results(
     program: CompiledProgram, shardings: Sequence[Any], meshes: _Meshes
 ) -> list[FrameworkValue]:
-    """Return the results of a program, numbered where this version has no names."""
     count = len(shardings)
     names: Sequence[str | None] = _debug_names(program.executable, "result_paths")
     avals = _private(program.executable, "out_avals", "global_out_avals") or ()
@@ -421,7 +417,6 @@ def _joined_arguments(
 def _joined_results(
     results: Sequence[FrameworkValue], module: HloModule, notes: list[str]
 ) -> tuple[FrameworkValue, ...]:
-    """Return the results with their index in the root's shape; none if they do not match."""
     root = module.entry.root
     shape = None if root is None else root.shape
     if shape is None or not results:
@@ -460,7 +455,6 @@ class _Meshes:
 
     @property
     def meshes(self) -> tuple[Mesh, ...]:
-        """All meshes with axes, in order of appearance, without repetition."""
         return tuple(dict.fromkeys(mesh for _, mesh in self._known.values() if mesh.axis_names))
 
     def value(self, name: str, aval: Any, sharding: Any) -> FrameworkValue:
@@ -521,7 +515,6 @@ class _Meshes:
 
 
 def _debug_names(executable: Any, name: str) -> Sequence[str | None]:
-    """Return names from the debug information of an executable; empty where there are none."""
     info = _private(executable, "_all_args_info", "all_args_info")
     names = getattr(getattr(info, "debug_info", None), name, None)
     return names if isinstance(names, (tuple, list)) else ()
@@ -564,7 +557,6 @@ def _spread(used: Sequence[Any], kept: Any, count: int) -> list[Any]:
 
 
 def _keyed_leaves(tree: Any) -> list[tuple[tuple[Any, ...], Any]]:
-    """Return path and leaf for each leaf of a pytree; None is a leaf."""
     import jax
 
     leaves = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda leaf: leaf is None)[0]
@@ -572,7 +564,6 @@ def _keyed_leaves(tree: Any) -> list[tuple[tuple[Any, ...], Any]]:
 
 
 def _path_name(path: Sequence[Any], names: Mapping[int, str]) -> str:
-    """Return jax's name of a leaf of ``(args, kwargs)``: ``params['w']``, ``scale``."""
     import jax
 
     if len(path) < 2:
@@ -584,7 +575,6 @@ def _path_name(path: Sequence[Any], names: Mapping[int, str]) -> str:
 
 
 def _root_names(paths: Sequence[tuple[Any, ...]], named: Iterable[str | None]) -> dict[int, str]:
-    """Return the names of positional arguments by number, taken from the names of all leaves."""
     import jax
 
     roots: dict[int, str] = {}

@@ -43,11 +43,9 @@ class Lazy(Generic[T]):
 
     @property
     def made(self) -> T | None:
-        """The value if it has been read already, else None."""
         return self._made
 
     def get(self) -> T | None:
-        """Return the value, reading it on the first call."""
         if self._read is not None:
             self._made, self._read = self._read(), None
         return self._made
@@ -105,7 +103,6 @@ class BufferTexts:
     instructions: Lazy[HloModule | None] | None = None
 
     def parsed(self) -> Iterator[HasGaps]:
-        """Yield the texts that have been read so far."""
         for field_ in fields(self):
             lazy: Lazy[HasGaps] | None = getattr(self, field_.name)
             is_text = field_.name != "instructions"
@@ -191,7 +188,6 @@ class ModuleDump:
     facts: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
-        """Return the pickled state: all but the facts."""
         state = {one.name: getattr(self, one.name) for one in fields(self)}
         return None, {**state, "facts": {}}
 
@@ -205,7 +201,6 @@ class ModuleDump:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """Stages with texts, in the order of compilation."""
         return (self.stage_list.get() if self.stage_list is not None else None) or ()
 
     def at_stage(self, wanted: str) -> ModuleDump:
@@ -247,12 +242,10 @@ class ModuleDump:
 
     @property
     def hlo(self) -> HloModule | None:
-        """HLO module of the latest stage, or None if there is no HLO text."""
         return None if self.module_text is None else self.module_text.get()
 
     @property
     def has_hlo(self) -> bool:
-        """Whether there is an HLO text."""
         return self.hlo is not None
 
     @property
@@ -269,13 +262,11 @@ class ModuleDump:
         return None if self.before_text is None else self.before_text.get()
 
     def setting(self, name: str) -> str | None:
-        """Return the text on target or options with this end of its file name; None without it."""
         text = self.settings.get(name)
         return None if text is None else text.get()
 
     @property
     def lowered_meshes(self) -> tuple[Mesh, ...]:
-        """Meshes of the program as lowered; XLA keeps one of them in the HLO text."""
         text = None if self.mlir_text is None else self.mlir_text.get()
         if not text:
             return ()
@@ -285,12 +276,10 @@ class ModuleDump:
 
     @property
     def lowered(self) -> LoweredModule | None:
-        """StableHLO that was loaded; None for every other text."""
         return None if self.lowered_text is None else self.lowered_text.get()
 
     @property
     def buffer_assignment(self) -> BufferAssignment | None:
-        """Allocations and the values in them, or None if there is no such text."""
         return None if self.buffers.assignment is None else self.buffers.assignment.get()
 
     @property
@@ -303,29 +292,24 @@ class ModuleDump:
 
     @property
     def instructions(self) -> HloModule | None:
-        """The HLO text; without it, the instructions that the used values print."""
         if self.hlo is not None or self.buffers.instructions is None:
             return self.hlo
         return self.buffers.instructions.get()
 
     @property
     def live_range(self) -> HloLiveRange | None:
-        """Live ranges of values, or None if there is no such text."""
         return None if self.buffers.live_range is None else self.buffers.live_range.get()
 
     @property
     def memory_usage_report(self) -> MemoryUsageReport | None:
-        """XLA's memory-usage report, or None if there is no such text."""
         return None if self.buffers.usage_report is None else self.buffers.usage_report.get()
 
     @property
     def log(self) -> LogText | None:
-        """Messages of a log, or None if the text is no log."""
         return None if self.log_text is None else self.log_text.get()
 
     @property
     def call_trees(self) -> CallTrees | None:
-        """Call trees in the text, or None."""
         return None if self.trees is None else self.trees.get()
 
     @property
@@ -389,21 +373,15 @@ class SkippedCounter:
         self._paths: dict[str, list[str]] = {}
 
     def add(self, kind: str, path: str) -> None:
-        """Count one file."""
         self._paths.setdefault(kind, []).append(path)
 
     def add_all(self, others: SkippedCounter) -> None:
-        """Add the counts of another counter."""
         for kind, paths in others._paths.items():
             self._paths.setdefault(kind, []).extend(paths)
 
     def all(self) -> tuple[SkippedFiles, ...]:
-        """Return the kinds, the largest number first."""
         ordered = sorted(self._paths.items(), key=lambda item: (-len(item[1]), item[0]))
         return tuple(SkippedFiles(kind, len(paths), paths[0]) for kind, paths in ordered)
-
-
-_HTML_MODULES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,20 +404,3 @@ class Dump:
     def gaps(self) -> tuple[Gap, ...]:
         """Parts that could not be read, in all modules."""
         return tuple(gap for module in self.modules for gap in module.gaps)
-
-    def _repr_html_(self) -> str:
-        """Return the modules for a notebook: name, stage and files of each."""
-        from html import escape
-
-        shown = self.modules[:_HTML_MODULES]
-        rows = "".join(
-            f"<tr><td>{escape(one.name)}</td><td>{escape(one.stage or '')}</td>"
-            f"<td>{escape(', '.join(one.files))}</td></tr>"
-            for one in shown
-        )
-        rest = len(self.modules) - len(shown)
-        more = f"<p>and {rest:,} more</p>" if rest else ""
-        return (
-            f"<p><b>{escape(self.path)}</b>: {len(self.modules):,} modules</p><table>"
-            f"<tr><th>name</th><th>stage</th><th>files</th></tr>{rows}</table>{more}"
-        )

@@ -181,7 +181,6 @@ _DECODE_ERROR = "DecodeError"
 
 
 def _decoded(kind: str, data: bytes, path: str) -> Any:
-    """Return a decoded message; raises DumpSyntaxError if the bytes are damaged."""
     classes = _classes()
     message = classes[kind]()
     try:
@@ -237,7 +236,6 @@ def _printed(data: bytes, path: str) -> str:
 
 
 def _buffers(assignment: Any, module: bytes, path: str) -> BufferTexts:
-    """Return the texts of a BufferAssignmentProto; raises DumpSyntaxError."""
     from hlo_lens.buffers.assignment_reader import parse_buffer_assignment
 
     if not assignment.buffer_allocations:
@@ -341,7 +339,6 @@ class _Buffers:
         return self._buffers[number]
 
     def _defining(self, buffer: Any) -> Any:
-        """Return the instruction of a value: older protos have its name, newer ones its number."""
         location = buffer.defined_at
         by_id = self._by_id.get(location.instruction_id)
         instruction = self._by_name.get(location.instruction_name, by_id)

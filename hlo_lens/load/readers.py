@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens.load.files import (
@@ -41,7 +39,7 @@ from hlo_lens.text.dump_kinds import (
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.log_prefixes import without_leads, without_quotation
 from hlo_lens.text.log_words import has_log_words
-from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
+from hlo_lens.text.source import Source, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -142,7 +140,6 @@ class Around:
     dumps: tuple[tuple[int, int], ...] = ()
 
     def has_any(self, words: Iterable[str]) -> bool:
-        """Whether any of some words occurs outside the dumps."""
         text = self.source.text
         ends = (*(start for start, _ in self.dumps), len(text))
         spans = list(zip((0, *(end for _, end in self.dumps)), ends, strict=True))
@@ -150,7 +147,6 @@ class Around:
 
     @property
     def dump_lines(self) -> int:
-        """Number of lines in dumps."""
         return sum(self.source.text.count("\n", start, end) for start, end in self.dumps)
 
     def rest(self) -> Source:
@@ -235,7 +231,6 @@ def buffer_texts(parts: Mapping[str, StoredFile], source: Source | None = None) 
 
 
 def _instructions(texts: BufferTexts) -> HloModule | None:
-    """Return the instructions that the used values print; None without used values."""
     from hlo_lens.buffers.assignment_reader import value_instructions
 
     assignment = None if texts.assignment is None else texts.assignment.get()
@@ -246,7 +241,6 @@ def _instructions(texts: BufferTexts) -> HloModule | None:
 
 
 def _parsed(kind: DumpKind, file: StoredFile, source: Source | None) -> Any:
-    """Return the content of a file, parsed as its kind; read now unless it has been read."""
     return _parse(kind, _source(file, source))
 
 
@@ -260,7 +254,6 @@ def _parse(kind: DumpKind, source: Source) -> Any:
 
 
 def _combined_live_range(file: StoredFile, source: Source | None) -> HloLiveRange | None:
-    """Return the live ranges after the allocations (one file until April 2026), or None."""
     text = _source(file, source)
     has_ranges = any(f"\n{word}" in text.text for word in ROW_OF[DumpKind.LIVE_RANGE].headers)
     ranges: HloLiveRange | None = _parse(DumpKind.LIVE_RANGE, text) if has_ranges else None
@@ -384,7 +377,6 @@ def modules_of(
 
 
 def _texts(source: Source) -> list[Source]:
-    """Return the texts of a source: without what loggers put before lines, one for each process."""
     if sniff(source.text) is DumpKind.OTHER:  # a log whose first lines have no prefix
         source = cut_log_prefixes(source) or without_quotation(source) or source
     return without_leads(source)
@@ -400,7 +392,6 @@ def _text_modules(
     siblings: Siblings | None,
     progress: Progress | None,
 ) -> Iterator[ModuleDump]:
-    """Yield the modules, call trees and messages in a text."""
     parts: list[Part] = []
     if siblings is not None:  # one that is read alone has one kind
         has_hlo = kind is DumpKind.HLO or f"\n{HLO_MODULE}" in source.text
@@ -434,7 +425,6 @@ def _text_modules(
 def _buffer_module(
     file: StoredFile, source: Source, kind: DumpKind, siblings: Siblings
 ) -> ModuleDump:
-    """Return the module that a buffer-side text belongs to, with its other texts."""
     files = {**siblings.parts, BUFFER_PARTS[kind]: file}
     proto = files.pop(PROTO, None)
     hlo = files.pop("", proto)
@@ -455,7 +445,6 @@ def _hlo_modules(
     siblings: Siblings,
     progress: Progress | None,
 ) -> Iterator[ModuleDump]:
-    """Yield the modules in an HLO text or log, and the log's messages around them."""
     from hlo_lens.hlo.module_reader import parse_hlo_modules
 
     size = len(source.text)
@@ -480,7 +469,6 @@ def _hlo_modules(
 
 
 def _around(file: StoredFile, around: Around) -> Iterator[ModuleDump]:
-    """Yield the call trees and messages around the dumps in a text."""
     rest = None
     if around.has_any(BRANCHES):
         rest = around.rest()
@@ -534,35 +522,3 @@ def proto_buffers(file: StoredFile) -> BufferTexts:
 
 def _buffers_of(file: StoredFile) -> BufferTexts:
     return next(modules_of(file)).buffers
-
-
-def reading_shares(folder: str | Path) -> dict[str, float]:
-    """Return the shares of the dumps in a folder read by patterns, by Lark and by neither.
-
-    Lines of another dump in the same file count as read by patterns, gaps as read by neither.
-    """
-    from hlo_lens.grammar.lines import READ_BY_LARK
-
-    count: Counter[str] = Counter(pattern=0, lark=0, neither=0)
-    for path in sorted(Path(folder).rglob("*.txt")):
-        source = clean(decode(path.read_bytes()), str(path))
-        kind = sniff(source.text)
-        if kind not in (DumpKind.HLO, *BUFFER_PARTS):
-            continue
-        before = READ_BY_LARK["characters"]
-        try:
-            read = _parse(kind, source)
-        except DumpSyntaxError:
-            count["neither"] += len(source.text)
-            continue
-        lark = READ_BY_LARK["characters"] - before
-        lines = source.text.splitlines(keepends=True)
-        neither = sum(
-            len(line)
-            for text in (read if isinstance(read, list) else [read])
-            for gap in text.gaps
-            for line in lines[gap.line - 1 : gap.line - 1 + gap.lines]
-        )
-        count.update(pattern=len(source.text) - lark - neither, lark=lark, neither=neither)
-    total = sum(count.values())
-    return {name: round(characters / total, 4) for name, characters in count.items()}

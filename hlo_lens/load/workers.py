@@ -126,7 +126,6 @@ def _in_workers(
 
 
 def _worker(function: Callable[[ModuleDump], R], modules: Sequence[ModuleDump]) -> Connection:
-    """Start a worker; return the pipe that takes places of modules and gives their results."""
     here, there = Pipe()
     arguments = (function, modules, there, os.getpid())
     process: BaseProcess

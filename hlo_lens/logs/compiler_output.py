@@ -160,7 +160,6 @@ def read_warning(source: Source, place: int) -> Found[CompilerWarning] | None:
 
 
 def _precedes(rule: MessageRule, word: str, text: str, start: int) -> tuple[Fields, int]:
-    """Return the fields and the start of words right before an offset; the offset if none are."""
     place = text.rfind(word, max(0, start - _BEFORE), start)
     found = None if place < 0 else rule.read(text, place, start)
     if found is None or text[found[1] : start].strip(" \t\n*"):
@@ -172,7 +171,6 @@ _TYPE = re.compile(r"[A-Za-z]\w*\(([^()\n]*)\)|[a-z]\w*(?:<[\w, ]*>)?\[[^\]\n]*\
 
 
 def _values(name: str, fields: Fields) -> dict[str, object]:
-    """Return the values of the sentence that a rule has read."""
     values: dict[str, object] = {"kind": _KINDS[name]}
     if (text := fields.get("INSTRUCTION", fields.get("HLO"))) is not None:
         values["instruction"] = printed_instruction(text)
@@ -245,7 +243,6 @@ def printed_instruction(text: str) -> PrintedInstruction | None:
 
 
 def _readable(read: Callable[[str], T], text: str) -> T | None:
-    """Return the value of a printed text; None if it is malformed."""
     try:
         return read(text)
     except DumpSyntaxError:
@@ -313,7 +310,6 @@ class LoggedWarnings(Records[LoggedWarning]):
 
     @property
     def is_joined(self) -> bool:
-        """Whether there is a dump to search."""
         return any(warning.how != "no dump" for warning in self.warnings)
 
 
@@ -396,7 +392,6 @@ class PeakBuffer:
 
     @property
     def opcode(self) -> Annotated[str | None, "XLA's label"]:
-        """The label, or ``parameter``."""
         return self.label or ("parameter" if self.is_entry_parameter else None)
 
 
@@ -514,11 +509,9 @@ class PrintedStats:
     lines: int = field(default=1, compare=False)
 
     def value(self, name: str) -> int | float | None:
-        """Return a number by its name; None if it is not printed."""
         return dict(self.values).get(name)
 
     def bytes(self, name: str) -> int | None:
-        """Return a whole number by its name; None if it is not printed."""
         value = self.value(name)
         return value if isinstance(value, int) else None
 

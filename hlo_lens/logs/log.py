@@ -79,17 +79,14 @@ class LogText:
 
     @property
     def has_memory(self) -> bool:
-        """Whether there is a message about memory."""
         return any((self.compile_ooms, self.failures, self.allocators, self.limits, self.buffers))
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no message."""
         return not (self.has_memory or self.warnings or self.stats or self.shardings)
 
     @property
     def passed_lines(self) -> int:
-        """Lines that belong to no message, gap or dump."""
         gaps = sum(gap.lines for gap in self.gaps)
         return max(0, self.lines - self.understood_lines - self.dump_lines - gaps)
 
@@ -136,7 +133,6 @@ def parse_log(
 
 
 def _read(source: Source) -> LogText:
-    """Return the messages of a log, found in one pass for each kind."""
     text = source.text
     gaps: list[Gap] = []
     spans: list[tuple[int, int]] = []
@@ -250,7 +246,6 @@ def _is_of(last: FailedAllocation, message: FailedAllocation) -> bool:
 
 
 def _merged(event: Sequence[FailedAllocation]) -> FailedAllocation:
-    """Return one message with the fields of all, and the size that was requested."""
     first = event[0]
     values: dict[str, Any] = {
         name: next((value for one in event if (value := getattr(one, name))), getattr(first, name))

@@ -50,7 +50,6 @@ class MessageRule(LineRule):
 
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The regular expression of a text."""
         return re.compile(super().pattern.pattern.replace(r"\ ", r"\s++"))
 
     def read(self, text: str, start: int, end: int | None = None) -> tuple[Fields, int] | None:
@@ -67,7 +66,6 @@ class MessageRule(LineRule):
         return None if found is None else found[0]
 
     def fields(self, match: re.Match[str]) -> Fields:
-        """Return the tokens of a match by name."""
         return Fields({k: match[n].strip() for k, n in self.groups.items() if match[n] is not None})
 
 
@@ -86,7 +84,6 @@ class Fields(dict[str, str]):
         )
 
     def text(self, name: str) -> str | None:
-        """Return the text after the title of a line (``Shape: f32[8]``)."""
         return self[name].partition(":")[2].strip() if name in self else None
 
 
@@ -159,7 +156,6 @@ class Lines:
             position = stop + 1
 
     def gap(self, start: int, message: str, lines: int = 1) -> None:
-        """Add a gap at the line of an offset."""
         self.gaps.append(
             Gap.at(self.source, Span(start, line_end(self.source.text, start)), message, lines)
         )

@@ -2,7 +2,7 @@
 
 Source: see ``grammars/out_of_memory.lark``. Printed sizes are rounded; each stands for a range of
 bytes (`HumanSize`). A size printed in bytes is a range of one number. The state of a BFC allocator
-may be printed whole or from any of its lines on, and have hundreds of thousands of lines.
+may have hundreds of thousands of lines.
 
 Groups are computed from the numbers of a message alone. Freeing one saves at most its bytes, and
 less if its buffers are not alive when memory runs out, or share memory with others; a group is
@@ -59,7 +59,6 @@ def difference(whole: Bounds, part: Bounds) -> Bounds:
 
 
 def _most_missing(size: HumanSize | None, limit: HumanSize | None) -> int | None:
-    """Return the most bytes by which a size exceeds another; None if either is not known."""
     if size is None or limit is None:
         return None
     return difference(size_bounds(size), size_bounds(limit))[1]
@@ -95,13 +94,11 @@ class ProgramAllocation:
 
     @property
     def instruction(self) -> Annotated[str | None, "instruction that needs it"]:
-        """Name of the instruction in the label; None if it has none."""
         match = _LABEL.match(self.label or "")
         return None if match is None else match[1]
 
     @property
     def opcode(self) -> Annotated[str | None, "its opcode"]:
-        """Opcode of the instruction in the label; None if it has none."""
         match = _LABEL.match(self.label or "")
         return None if match is None else match[2]
 
@@ -173,7 +170,6 @@ class FailedAllocation:
 
     @property
     def missing_bytes(self) -> Annotated[int | None, Unit.BYTES, "requested less free, at most"]:
-        """The most bytes that were missing; None if they are not known."""
         return _most_missing(self.requested, self.free)
 
 
@@ -189,7 +185,6 @@ class RematerializationLimit:
 
     @property
     def missing_bytes(self) -> Annotated[int | None, Unit.BYTES, "reached less wanted, at most"]:
-        """The most bytes that were missing."""
         return _most_missing(self.reached, self.wanted)
 
 
@@ -230,7 +225,6 @@ def read_refusal(source: Source, place: int) -> Found[CompileOutOfMemory] | None
 
 
 def _table_values(lines: Lines) -> dict[str, object]:
-    """Return the values of the lines below the first sentence of a refusal."""
     values: dict[str, object] = {}
     usage: list[MemoryPart] = []
     parts: list[MemoryPart] = []
@@ -275,7 +269,6 @@ def _whole_allocations(
 
 
 def _sentence_values(name: str, fields: Fields) -> dict[str, object]:
-    """Return the values of the first sentence of a refusal."""
     used = tuple(size for key in ("USED", "SPARSE_USED") if (size := fields.size(key)) is not None)
     values: dict[str, object] = {
         "memory_space": fields.get("SPACE", "").lower(),
@@ -306,7 +299,6 @@ def _sentence_values(name: str, fields: Fields) -> dict[str, object]:
 
 
 def _line_values(fields: Fields) -> dict[str, object]:
-    """Return the values of a line with sums."""
     names = ("CAPACITY", "EXCEEDED", "TOTAL", "OUTPUT", "OUTPUT_SHARED", "REQUIREMENT")
     values: dict[str, object] = {
         name.lower(): fields.size(name) for name in names if name in fields
@@ -453,19 +445,17 @@ class AllocatorState:
     is_complete: bool = field(default=True, compare=False)
 
     def size(self, name: str) -> HumanSize | None:
-        """Return the bytes of the statistics by name; None if they are not printed."""
         value = dict(self.stats).get(name)
         return HumanSize(f"{value}B") if isinstance(value, int) else value
 
 
 _STATE_LINE = MessageRule("state_line")
-_FIRST_STATS = ("Limit", "InUse")
 _LAST_STATS = {"LargestFreeBlock", "MaxAllocSize"}
 
 
 def read_allocator(source: Source, place: int) -> Found[AllocatorState] | None:
     """Return the allocator state on the line of an offset and below; None if there is none."""
-    start = _first_line(source.text, place)
+    start = line_start(source.text, place)
     lines = Lines(source, _STATE_LINE, start)
     bins = set[str]()
     used: list[tuple[int, int]] = []
@@ -501,18 +491,6 @@ def read_allocator(source: Source, place: int) -> Found[AllocatorState] | None:
         is_complete=is_whole and not lines.gaps and not _LAST_STATS.isdisjoint(stats),
     )
     return Found(state, start, lines.end, lines.gaps)
-
-
-def _first_line(text: str, place: int) -> int:
-    """Return the start of the first line of the state with a line at an offset."""
-    start = line_start(text, place)
-    while (
-        start and (before := _STATE_LINE.read_line(text, line_start(text, start - 1))) is not None
-    ):
-        if "STAT" in before and _stat_name(before) not in _FIRST_STATS:
-            break
-        start = line_start(text, start - 1)
-    return start
 
 
 def _begins_another(
@@ -558,7 +536,6 @@ class MemoryGroup:
     def of(
         cls, kind: str, what: str, size: Bounds, buffers: int | None = None, **others: Any
     ) -> MemoryGroup:
-        """Return a group of some size."""
         least, most = size
         others |= {"at_least_bytes": least, "at_most_bytes": most}
         return cls(kind=kind, what=what, buffers=buffers, **others)
@@ -613,7 +590,6 @@ def missing_bytes(message: CompileOutOfMemory) -> Bounds | None:
 
 
 def _overheads(message: CompileOutOfMemory) -> Iterator[MemoryGroup]:
-    """Yield the padding and the fragmentation of the parts of a program."""
     is_padding_printed = False
     for part in message.parts:
         if part.padded is not None and part.unpadded is not None:
@@ -647,7 +623,6 @@ _LAYOUT = re.compile(r"\{[^{}]*\}|/\*index=\d+\*/")
 
 
 def _allocations(allocations: Sequence[ProgramAllocation]) -> Iterator[MemoryGroup]:
-    """Yield the listed allocations, equal ones as one group."""
 
     def key(one: ProgramAllocation) -> tuple[object, ...]:
         return one.allocation_type, one.opcode, one.shape

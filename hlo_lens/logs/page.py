@@ -160,7 +160,6 @@ def _refusal_object(message: CompileOutOfMemory) -> Mapping[str, object]:
 
 
 def _json(value: object) -> object:
-    """Return a value of a record as JSON: fields by name, sizes with their ranges."""
     if isinstance(value, HumanSize):
         return {"text": value.text, **(_range((value.at_least, value.at_most)) or {})}
     if isinstance(value, enum.Enum):
@@ -175,12 +174,10 @@ def _json(value: object) -> object:
 
 
 def _object(record: object) -> dict[str, object]:
-    """Return the fields of a record as JSON."""
     return {one.name: _json(getattr(record, one.name)) for one in fields(record)}  # type: ignore[arg-type] # a record is a dataclass
 
 
 def _range(bounds: tuple[int | None, int | None] | None) -> Mapping[str, int | None] | None:
-    """Return the smallest and the largest number of bytes as JSON."""
     names = ("at_least_bytes", "at_most_bytes")
     return None if bounds is None else dict(zip(names, bounds, strict=True))
 
@@ -196,7 +193,6 @@ _TIMES = Column("times", Unit.COUNT, "number of equal messages")
 
 
 def _columns(**meanings: str) -> tuple[Column, ...]:
-    """Return columns without unit by their meanings."""
     return tuple(Column(name, Unit.NONE, meaning) for name, meaning in meanings.items())
 
 
@@ -229,7 +225,6 @@ def _message_table(
 
 
 def _line_text(line: int, repeats: Sequence[int]) -> str:
-    """Return the line of a message, and those at which it is printed again."""
     again = f", again {plural(len(repeats), 'time')}: " if repeats else ""
     return f"{line}{again}{listed([str(one) for one in repeats], 4) if repeats else ''}"
 
@@ -243,7 +238,6 @@ def bounds_text(bounds: Bounds) -> str:
 
 
 def _size_text(size: HumanSize | None) -> str | None:
-    """Return a size as printed, with its unit if it is exact."""
     if size is None:
         return None
     least, most = size_bounds(size)
@@ -251,7 +245,6 @@ def _size_text(size: HumanSize | None) -> str | None:
 
 
 def _numbered(messages: Sequence[T]) -> Iterator[tuple[str, T]]:
-    """Yield messages, each after its number among several."""
     for number, message in enumerate(messages, 1):
         yield f", {number} of {len(messages)}" if len(messages) > 1 else "", message
 
@@ -352,7 +345,6 @@ def _refusal_sections(name: str, log: LogText, dump: DumpFacts | None) -> Iterat
 
 
 def _dump_section(title: str, facts: DumpShortage) -> Section:
-    """Return the section on a message from the dump of the same compile."""
     if facts.module is None or facts.groups is None:
         names = f" ({listed(facts.candidates, 4)})" if facts.candidates else ""
         count = plural(len(facts.candidates), "module")
@@ -401,7 +393,6 @@ def _refusal_facts(
 
 
 def _parts_text(parts: Sequence[MemoryPart]) -> str:
-    """Return the parts of a sum, largest first, with what of each is padding and fragmentation."""
     texts = []
     for part in sorted(parts, key=lambda part: -_most(part.size)):
         more = []
@@ -416,7 +407,6 @@ def _parts_text(parts: Sequence[MemoryPart]) -> str:
 
 
 def _shortage_table(shortage: MemoryShortage, note: str) -> Table:
-    """Return the table of groups that could be freed."""
     optional = ("padding_bytes", "is_enough", "op_name", "source")
     shown = filled(shortage.COLUMNS, list(shortage.rows()), optional)
     table = Table.of(
@@ -432,7 +422,6 @@ def _shortage_table(shortage: MemoryShortage, note: str) -> Table:
 
 
 def _runtime_sections(name: str, log: LogText) -> Iterator[Section]:
-    """Yield the sections on failed allocations, programs too large, buffers, and allocators."""
     facts, tables = [*_runtime_facts(log)], [*_runtime_tables(log)]
     entries = list(_numbered(log.buffers))
     notes: tuple[str, ...] = ()
@@ -486,7 +475,6 @@ def _runtime_facts(log: LogText) -> Iterator[tuple[str, str]]:
 
 
 def _failure_text(failure: FailedAllocation) -> str:
-    """Return the size of an allocation, what it was for, and what was free."""
     use = " ".join(word for word in (failure.purpose, failure.program) if word)
     free, largest = _size_text(failure.free), _size_text(failure.largest_free)
     missing = failure.missing_bytes
@@ -623,7 +611,6 @@ def _most(size: HumanSize | None) -> int:
 
 
 def _buffer_facts(entry: BufferLogEntry) -> Iterator[tuple[str, str]]:
-    """Yield what the memory is for, and what to try first."""
     stats = entry.stats
     if stats is not None:
         sizes = ((meaning, getattr(stats, field)) for field, meaning in _SUMS.items())

@@ -64,7 +64,6 @@ class JaxValue:
 
     @property
     def words(self) -> str:
-        """The value as a short text: spec and mesh, or XLA's notation."""
         if self.hlo_sharding is not None:
             return self.hlo_sharding.text
         sizes = {} if self.mesh is None else self.mesh.sizes
@@ -252,7 +251,6 @@ def read_shardings(source: Source, others: Sequence[tuple[int, int]] = ()) -> Sh
 
 
 def _is_object(text: str, place: int) -> bool:
-    """Whether a line is part of a dump of a Python object: name, class, value."""
     return text.find(" - <class '", line_start(text, place), place) >= 0
 
 
@@ -291,7 +289,6 @@ _DEVICES = re.compile(r"[A-Za-z][\w ]*? ?(?P<ids>\d{1,9}(?:,\d{1,9})*)")
 
 
 def _drawings(source: Source) -> Iterator[tuple[ShardingBoxes, tuple[int, int]]]:
-    """Yield the drawings of devices, and the span of each."""
     text, end = source.text, -1
     for place in find_anchors(text, BOXES):
         start = line_start(text, place)

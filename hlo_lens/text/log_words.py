@@ -25,15 +25,14 @@ FAILED_ALLOCATION = (
     "Ran out of memory trying to allocate ",
     "OOM when allocating tensor with shape",
 )
-_STATE_HEADS = (
+ALLOCATOR_STATE = (
     "BFCAllocator dump for ",
     "Bin (256):",
     "Next region of size ",
     "Summary of in-use Chunks by size",
     "Sum Total of in-use chunks: ",
 )
-ALLOCATOR_STATE = (*_STATE_HEADS, " Chunks of size ", "in use in bin.", "MaxInUse")
-"""Words of a state of an allocator that was pasted whole, or from some line on."""
+"""Lines with which a state of an allocator begins, whole or cut."""
 
 REMATERIALIZATION_LIMIT = ("Can't reduce memory use below",)
 BUFFERS = ("BufferAssignment OOM Debugging", "BufferAssignment stats:", "Peak buffers:")
@@ -62,7 +61,7 @@ _BOX_WALLS = ("│ GPU ", "│ CPU ", "│ TPU ", "│GPU ", "│CPU ", "│TPU 
 FIRST_LINES = (
     *OUT_OF_MEMORY,
     *FAILED_ALLOCATION,
-    *_STATE_HEADS,
+    *ALLOCATOR_STATE,
     *REMATERIALIZATION_LIMIT,
     *BUFFERS,
     *WARNINGS,

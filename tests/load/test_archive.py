@@ -1,4 +1,4 @@
-"""Archives are read in place, as the folder they were made from; hostile ones are refused."""
+"""Archives are read as the folder they were made from; hostile ones are refused."""
 
 from __future__ import annotations
 
@@ -176,40 +176,30 @@ def with_special(kind: bytes, target: str = "") -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("kind", "target", "message"),
+    ("kind", "target"),
     [
-        (tarfile.SYMTYPE, "/etc/passwd", "is a link to '/etc/passwd', out of the archive"),
-        (tarfile.SYMTYPE, "../../x", "out of the archive"),
-        (tarfile.LNKTYPE, "../x", "out of the archive"),
-        (tarfile.CHRTYPE, "", "is a device or pipe"),
-        (tarfile.BLKTYPE, "", "is a device or pipe"),
-        (tarfile.FIFOTYPE, "", "is a device or pipe"),
+        (tarfile.SYMTYPE, "/etc/passwd"),
+        (tarfile.LNKTYPE, "../x"),
+        (tarfile.SYMTYPE, "../dump/x"),
+        (tarfile.CHRTYPE, ""),
+        (tarfile.FIFOTYPE, ""),
     ],
 )
-@pytest.mark.parametrize("packed", [False, True])
-def test_links_out_and_devices_are_refused(
-    tmp_path: Path, kind: bytes, target: str, message: str, packed: bool
-) -> None:
-    data = with_special(kind, target)
-    (tmp_path / "a.tar").write_bytes(gzip.compress(data) if packed else data)
-    with pytest.raises(UnreadableError, match=message):
-        load(tmp_path / "a.tar")
-
-
-def test_link_inside_the_archive_is_skipped(tmp_path: Path) -> None:
-    (tmp_path / "a.tar").write_bytes(with_special(tarfile.SYMTYPE, "../dump/x"))
+def test_links_and_devices_are_skipped(tmp_path: Path, kind: bytes, target: str) -> None:
+    (tmp_path / "a.tar").write_bytes(with_special(kind, target))
     dump = load(tmp_path / "a.tar")
-    assert [(a.kind, a.count) for a in dump.skipped] == [("link inside the archive", 1)]
+    assert [(a.kind, a.count) for a in dump.skipped] == [("link, device or pipe of an archive", 1)]
     assert len(dump.modules) == 1
 
 
-def test_link_in_a_zip_is_refused(tmp_path: Path) -> None:
+def test_link_in_a_zip_is_skipped(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         info = zipfile.ZipInfo("dump/link")
         info.create_system, info.external_attr = 3, (0o120777 << 16)
         archive.writestr(info, "/etc/passwd")
-    with pytest.raises(UnreadableError, match="is a link to '/etc/passwd'"):
-        load(tmp_path / "a.zip")
+        archive.writestr("module_0000.jit_f.before_optimizations.txt", hlo())
+    dump = load(tmp_path / "a.zip")
+    assert [(a.kind, a.count) for a in dump.skipped] == [("link, device or pipe of an archive", 1)]
 
 
 @pytest.mark.parametrize("form", ["zip", "tar.xz", "tar.bz2"])

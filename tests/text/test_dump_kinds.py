@@ -91,10 +91,6 @@ KINDS = {
     "call tree in ascii": (DumpKind.CALL_TREE, "main\n|-- f, a.py:1\n`-- g\n"),
     "call tree of two lines": (DumpKind.CALL_TREE, "main, a.py:1\n+-- f (a.py:2)\n"),
     "tree without places": (DumpKind.OTHER, "main\n|-- step\n|   `-- f\n`-- g\n"),
-    "stacks of threads": (
-        DumpKind.CALL_TREE,
-        'Thread 0x00007f02 (most recent call first):\n  File "a.py", line 3 in f\n',
-    ),
     "numbers after words": (DumpKind.OTHER, "main; 3 files\nstep; done\n"),
     "call tree far down": (
         DumpKind.CALL_TREE,

@@ -98,12 +98,10 @@ class SourceLines(Records[SourceLine]):
     whole: Amounts
 
     def residual_rows(self) -> tuple[Row, ...]:
-        """Return the amounts that no line has."""
         others = len(self.COLUMNS) - 3 - len(Amounts._fields)
         return tuple((k, None, None, *v, *[None] * others) for k, v in self.residuals.items())
 
     def totals(self) -> dict[str, float]:
-        """Return the amounts of the whole program, as far as they are known."""
         return {k: v for k, v in self.whole._asdict().items() if v is not None}
 
     def within(self, is_wanted: Callable[[str], bool], label: str) -> SourceLines:
@@ -199,7 +197,6 @@ def _share(part: int | None, whole: int | None) -> float | None:
 
 
 def _summed(module: ModuleDump, peak: PeakMemory | None) -> dict[_Place, _Sums]:
-    """Return the figures of each line, and of each label of what has none."""
     found: dict[_Place, _Sums] = defaultdict(_Sums)
     held: Iterable[_Part] = () if peak is None else _held(module, peak)
     for measure, parts in enumerate((held, _sent(module), _computed(module))):
@@ -224,7 +221,6 @@ def _place_of(place: SourceLocation | None, label: str = UNATTRIBUTED) -> _Place
 
 
 def _held(module: ModuleDump, peak: PeakMemory) -> Iterator[_Part]:
-    """Yield the bytes of the values at the peak."""
     for value in peak.live:
         origin = peak.origin_of(value)
         place = _place_of(origin.place, nameless_group(value.category))
@@ -234,7 +230,6 @@ def _held(module: ModuleDump, peak: PeakMemory) -> Iterator[_Part]:
 
 
 def _runs(module: ModuleDump, row: int | None) -> int | None:
-    """Return the runs of an instruction in one run of the program."""
     if row is None:
         return None
     return call_counts(module).at(hlo_text(module).links.owners[row]).times
@@ -407,7 +402,6 @@ class LineChange:
 
     @property
     def is_changed(self) -> bool:
-        """Whether a measure or the findings differ."""
         return bool(self.gone or self.new) or any(map(self.delta, Amounts._fields))
 
 
@@ -427,7 +421,6 @@ class LineChanges(Records[LineChange]):
     head: SourceLines
 
     def residual_rows(self) -> tuple[Row, ...]:
-        """Return what has no line, or is in other files."""
         before, after = self.base.residuals, self.head.residuals
         amounts = {
             label: _both(before.get(label, Amounts()), after.get(label, Amounts()))
@@ -519,7 +512,6 @@ def _names_in_head(base: ModuleDump, head: ModuleDump) -> Mapping[_Portable, _Po
 
 
 def _tokens(module: ModuleDump) -> dict[str, dict[int, tuple[object, ...]]]:
-    """Return functions and columns of each line, by portable path and line."""
     found: dict[str, dict[int, list[object]]] = defaultdict(lambda: defaultdict(list))
     for file, functions in compiled_columns(hlo_text(module)).items():
         for function, lines in functions.items():

@@ -60,7 +60,6 @@ class View:
     checkout: Checkout = field(default_factory=Checkout.here)
 
     def lines_of(self, module: ModuleDump) -> SourceLines:
-        """Return the lines of a module in the files that are wanted, with their text."""
         found = own_lines(module)
         if self.file:
             wanted = PurePath(self.file).parts
@@ -208,7 +207,6 @@ def _deltas(line: LineChange) -> list[str]:
 
 
 def _listing(margin: Sequence[_Margin], heads: Sequence[str], view: View) -> Iterator[str]:
-    """Yield the lines of the files with their figures, as far as the files are there."""
     kept = [k for k in range(len(heads)) if any(one.cells[k] for one in margin)]
     by_file: dict[str, dict[tuple[int, bool], list[str]]] = defaultdict(dict)
     for one in margin:
@@ -239,7 +237,6 @@ def _listing(margin: Sequence[_Margin], heads: Sequence[str], view: View) -> Ite
 
 
 def _shown(count: int, lines: Iterable[tuple[int, bool]], view: View) -> Iterator[int]:
-    """Yield the numbers of the lines of a file that are shown: neighbours, or all."""
     if view.is_whole:
         yield from range(1, count + 1)
     for number, is_lost in lines:
@@ -249,7 +246,6 @@ def _shown(count: int, lines: Iterable[tuple[int, bool]], view: View) -> Iterato
 
 
 def _facts(whole: Amounts, residuals: Mapping[str, Amounts]) -> Iterator[tuple[str, str]]:
-    """Yield each measure of the whole program, and what of it no line has."""
     for k, (label, text) in enumerate(_MEASURES):
         total = whole[k]
         if total is not None:

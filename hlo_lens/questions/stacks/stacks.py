@@ -99,7 +99,6 @@ def _trees_of(dump: ModuleDump, measure: str | None, view: TreeView) -> Iterator
 
 
 def _module_tree(module: ModuleDump, measure: str | None) -> tuple[CallTree, tuple[str, ...]]:
-    """Return the tree of a module's stacks, with notes."""
     if measure == CALLS:
         raise UsageError(
             f"{module.title}: a module has no calls; --measure memory, wire-bytes or count"
