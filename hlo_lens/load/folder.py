@@ -171,9 +171,8 @@ def sort_files(
         else:
             _put(groups, file, name, skipped)
     _join_nameless(groups)
-    for file, name in later:  # of no known stage
-        owners = (key for place, key in groups if place == _place(file))
-        if any(name.key.startswith(f"{key}.") for key in owners):
+    for file, name in later:
+        if _is_part(file, name, groups):
             skipped.add(CUT_OUT, file.path)
         else:
             _put(groups, file, name, skipped)
@@ -251,6 +250,11 @@ def _put(
     if not runs or (runs[-1].has(name) and name.is_stamped):
         runs.append(ModuleFiles(key=name.key, folder=file.folder, number=name.number))
     runs[-1].put(name, file, skipped)
+
+
+def _is_part(file: StoredFile, name: DumpFileName, groups: Iterable[tuple[str, str]]) -> bool:
+    """Whether a text of no known stage is named after a module of its folder."""
+    return any(key[0] == _place(file) and name.key.startswith(f"{key[1]}.") for key in groups)
 
 
 def _place(file: StoredFile) -> str:
