@@ -172,10 +172,7 @@ def sort_files(
             _put(groups, file, name, skipped)
     _join_nameless(groups)
     for file, name in later:
-        if _is_part(file, name, groups):
-            skipped.add(CUT_OUT, file.path)
-        else:
-            _put(groups, file, name, skipped)
+        _put_late(groups, file, name, skipped)
     for key, runs in groups.items():
         for group in runs:
             group.settings = settings.get(key, {})
@@ -252,9 +249,18 @@ def _put(
     runs[-1].put(name, file, skipped)
 
 
-def _is_part(file: StoredFile, name: DumpFileName, groups: Iterable[tuple[str, str]]) -> bool:
-    """Whether a text of no known stage is named after a module of its folder."""
-    return any(key[0] == _place(file) and name.key.startswith(f"{key[1]}.") for key in groups)
+def _put_late(
+    groups: dict[tuple[str, str], list[ModuleFiles]],
+    file: StoredFile,
+    name: DumpFileName,
+    skipped: SkippedCounter,
+) -> None:
+    """Add a text of no known stage; one named after a module of its folder is a part of that."""
+    keys = (key for place, key in groups if place == _place(file))
+    if any(name.key.startswith(f"{key}.") for key in keys):
+        skipped.add(CUT_OUT, file.path)
+    else:
+        _put(groups, file, name, skipped)
 
 
 def _place(file: StoredFile) -> str:
