@@ -7,8 +7,6 @@ from hlo_lens.buffers.assignment import (
     BufferAllocation as BufferAllocation,
     BufferAssignment as BufferAssignment,
     BufferValues as BufferValues,
-    HloPosition as HloPosition,
-    HloUse as HloUse,
     HloValue as HloValue,
 )
 from hlo_lens.buffers.assignment_reader import (

@@ -36,9 +36,7 @@ VALUE_SIZE, VALUE_OFFSET, VALUE_SHAPE, VALUE_END = range(4, 8)
 """Further columns of an assigned value."""
 ASSIGNED_STRIDE = 8
 
-POSITIONS, POSITIONS_END, USES, USES_END, FROM, FROM_END = range(4, 10)
-"""Further columns of a used value; uses unknown to XLA and a missing instruction are at -1."""
-USED_STRIDE = 10
+USED_STRIDE = 4
 
 LARGEST_OFFSET = (1 << 31) - 1
 """Longest text whose offsets fit into 32 bits."""
@@ -85,26 +83,7 @@ FILES = ("hlo_tokens", "shape", "buffer_tokens", "buffer_assignment", "buffer_va
 """Grammars of allocations and used values."""
 
 WORD = LineRule("word", *FILES, is_line=False)
-_POSITION = LineRule("position", *FILES, is_line=False)
-_USE = LineRule("use", *FILES, is_line=False)
 _PARSER = LineParser(*FILES, rules=(), names={})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HloPosition:
-    """Position of a value: an instruction's result, or the part of it at a shape index."""
-
-    instruction_name: str
-    index: ShapeIndex = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HloUse:
-    """A use of a value: the user, the number of its operand from 0, the part of that operand."""
-
-    instruction_name: str
-    operand_number: int
-    operand_index: ShapeIndex = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,10 +156,6 @@ def allocation_shapes(text: str) -> list[tuple[int, int]]:
     groups = [WORD.groups[name] for name in ("parameter_shape", "output_shape")]
     spans = [word[group] for word in _PARSER.items("words", WORD, text) for group in groups]
     return [(start, end) for start, end in spans if start >= 0 and text[start] != "<"]
-
-
-def _index(text: str, span: tuple[int, int]) -> tuple[int, ...]:
-    return parse_index(text[slice(*span)]) if span[0] >= 0 else ()
 
 
 class _Value:
@@ -283,43 +258,9 @@ class AssignedValue(_Value):
 
 
 class HloValue(_Value):
-    """A value with its positions and uses."""
+    """A used value; its positions and uses are checked, not kept: the HLO text has them."""
 
     __slots__ = ()
-
-    def _content(self) -> tuple[object, ...]:
-        return (*super()._content(), self.positions, self.uses, self.instruction_text)
-
-    @property
-    def positions(self) -> tuple[HloPosition, ...]:
-        """Positions of the value; the first one defines it."""
-        text = self._columns.text(self._row, POSITIONS, POSITIONS_END)
-        return tuple(
-            HloPosition(instruction_name=text[slice(*name)], index=_index(text, index))
-            for _, name, index in _PARSER.items("positions", _POSITION, text)
-        )
-
-    @property
-    def uses(self) -> tuple[HloUse, ...] | None:
-        """Uses of the value; None if unknown to XLA (``uses are not initialized yet``)."""
-        if self._columns.cell(self._row, USES) < 0:
-            return None
-        text = self._columns.text(self._row, USES, USES_END)  # empty for ``(none)``
-        return tuple(
-            HloUse(
-                instruction_name=text[slice(*name)],
-                operand_number=int(text[slice(*number)]),
-                operand_index=_index(text, index),
-            )
-            for _, name, number, index in _PARSER.items("uses", _USE, text)
-        )
-
-    @property
-    def instruction_text(self) -> str:
-        """The defining instruction as XLA prints it in long style, tuple accesses written out."""
-        if self._columns.cell(self._row, FROM) < 0:
-            return ""
-        return self._columns.text(self._row, FROM, FROM_END).strip()
 
 
 @dataclass(eq=False)

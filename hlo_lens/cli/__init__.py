@@ -72,9 +72,6 @@ def commands() -> Mapping[str, _Home]:
     return {name: homes[name] for name in (*order, *sorted(homes.keys() - set(order)))}
 
 
-_HINT = "this is a bug in hlo-lens: please report it with the lines above and, if you can, the dump"
-
-
 class _Commands(click.Group):
     """A group whose commands are imported when they run, so that ``--help`` costs little."""
 
@@ -115,31 +112,29 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         with _error_boundary(ctx), _no_collections():
             result: object = super().invoke(ctx)
-            _flush_stdout()
+            if sys.stdout is not None:
+                sys.stdout.flush()
             return result
 
 
 def _with_topic(command: click.Command) -> click.Command:
     """Return a command whose help has rare options last, and ends with its topic."""
-    topic = f"Topic: hlo-lens help {command.name}"
     described = copy.copy(command)
-    described.epilog = f"{command.epilog or ''}\n\n{topic}"
-    vars(described)["format_options"] = functools.partial(_format_options, described)
+    described.epilog = f"{command.epilog or ''}\n\nTopic: hlo-lens help {command.name}"
+
+    def format_options(ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows: dict[str, list[tuple[str, str]]] = {"Options": [], "More options": []}
+        for parameter in command.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                rows["More options" if _RARE & {*parameter.opts} else "Options"].append(record)
+        for title, records in rows.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    vars(described)["format_options"] = format_options
     return described
-
-
-def _format_options(
-    command: click.Command, ctx: click.Context, formatter: click.HelpFormatter
-) -> None:
-    rows: dict[str, list[tuple[str, str]]] = {"Options": [], "More options": []}
-    for parameter in command.get_params(ctx):
-        record = parameter.get_help_record(ctx)
-        if record is not None and isinstance(parameter, click.Option):
-            rows["More options" if _RARE & {*parameter.opts} else "Options"].append(record)
-    for title, records in rows.items():
-        if records:
-            with formatter.section(title):
-                formatter.write_dl(records)
 
 
 @contextmanager
@@ -167,7 +162,8 @@ def _error_boundary(ctx: click.Context) -> Iterator[None]:
         raise
     except Exception:
         traceback.print_exc()
-        click.echo(f"hlo-lens: error: {_HINT}", err=True)
+        hint = "please report it with the lines above and, if you can, the dump"
+        click.echo(f"hlo-lens: error: this is a bug in hlo-lens: {hint}", err=True)
         ctx.exit(exit_codes.INTERNAL)
 
 
@@ -236,11 +232,6 @@ def _buffer_stdout() -> None:
     if is_own and isinstance(out.buffer, io.RawIOBase):
         binary = io.BufferedWriter(io.FileIO(out.fileno(), "w", closefd=False))
         sys.stdout = io.TextIOWrapper(binary, out.encoding, out.errors, line_buffering=True)
-
-
-def _flush_stdout() -> None:
-    if sys.stdout is not None:
-        sys.stdout.flush()
 
 
 def _forget_stdout() -> None:

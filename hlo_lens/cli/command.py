@@ -37,13 +37,8 @@ _MERGED = {
 """Older names of topics, and the topic that has them now; others are headings of a section."""
 
 
-def _complete_topic(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
-    del ctx, parameter
-    return sorted(topic for topic in _topics() if topic.startswith(word))
-
-
 @click.command(epilog=_EXAMPLE)
-@click.argument("topic", metavar="[TOPIC|CODE]", default="help", shell_complete=_complete_topic)
+@click.argument("topic", metavar="[TOPIC|CODE]", default="help")
 def help(topic: str) -> None:  # noqa: A001 # the command's name
     """Print a topic of the handbook, or the rule of a code; without TOPIC, where to begin.
 
@@ -81,10 +76,8 @@ def _text_of(topic: str, topics: dict[str, str]) -> str:
         return topics[topic]
     hint = did_you_mean(topic, topics)
     if not hint:
-        counts = {name: text.count(topic) for name, text in topics.items()}
-        having = [name for name, count in counts.items() if count]
-        having.sort(key=lambda name: (name != "glossary", -counts[name]))
-        names = ", ".join(having[:_TOPICS_SHOWN])
+        having = sorted(topics, key=lambda name: (name != "glossary", -topics[name].count(topic)))
+        names = ", ".join([name for name in having if topic in topics[name]][:_TOPICS_SHOWN])
         hint = f"; topics with this word: {names}" if names else "; hlo-lens help lists the topics"
     raise UnknownNameError(f"no topic {topic!r} in the handbook{hint}")
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import functools
-import re
 import sys
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import click
 
 from hlo_lens.cli.output import Output, option_group, progress_bar
-from hlo_lens.text.dump_kinds import AFTER
 from hlo_lens.text.errors import (
     HloLensError,
     UnknownNameError,
@@ -22,6 +18,7 @@ from hlo_lens.text.errors import (
     show_gaps,
 )
 from hlo_lens.text.patterns import NamePattern
+from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -53,8 +50,7 @@ class Reading:
         pattern: Modules whose names this regular expression is found in; None for all.
         strict: Whether any gap is an error.
         min_coverage: Least share of each module that must be understood, 0 to 100.
-        stage: Stage of compilation that is read, as `ModuleDump.at_stage` takes it; None for the
-            latest.
+        stage: Stage of compilation, as `ModuleDump.at_stage` takes it; None for the latest.
     """
 
     pattern: NamePattern | None
@@ -68,7 +64,7 @@ class Reading:
         return self.select(read_dump(path, progress=progress).modules)
 
     def select(self, modules: Sequence[ModuleDump]) -> tuple[ModuleDump, ...]:
-        """Return the selected modules, at the selected stage.
+        """Return the selected modules, at the selected stage; reports the number without it.
 
         Raises:
             UnknownNameError: If there are none.
@@ -76,7 +72,21 @@ class Reading:
         from hlo_lens.load.programs import select_modules
 
         chosen = select_modules(modules, self.pattern)
-        return chosen if self.stage is None else self._at_stage(chosen, self.stage)
+        if self.stage is None:
+            return chosen
+        at_stage: list[ModuleDump] = []
+        errors: list[UnknownNameError] = []
+        for module in chosen:
+            try:
+                at_stage.append(module.at_stage(self.stage))
+            except UnknownNameError as error:
+                errors.append(error)
+        if not at_stage and errors:
+            raise errors[0]
+        if errors:
+            text = f"left out {len(errors)} without this stage: {errors[0]}"
+            click.echo(printable_lines(text), err=True)
+        return tuple(at_stage)
 
     def meant(self, modules: Sequence[ModuleDump]) -> Sequence[ModuleDump]:
         """Return the modules that a question about one program means, and say so on stderr.
@@ -92,22 +102,6 @@ class Reading:
             click.echo(printable_lines(f"hlo-lens: {note}"), err=True)
         return chosen
 
-    def _at_stage(self, modules: Sequence[ModuleDump], stage: str) -> tuple[ModuleDump, ...]:
-        """Return the modules that have a stage, at that stage; reports the number of others."""
-        at_stage: list[ModuleDump] = []
-        errors: list[UnknownNameError] = []
-        for module in modules:
-            try:
-                at_stage.append(module.at_stage(stage))
-            except UnknownNameError as error:
-                errors.append(error)
-        if not at_stage and errors:
-            raise errors[0]
-        if errors:
-            text = f"left out {len(errors)} without this stage: {errors[0]}"
-            click.echo(printable_lines(text), err=True)
-        return tuple(at_stage)
-
     def judge(self, modules: Sequence[ModuleDump]) -> None:
         """Print the gaps on standard error; raise HloLensError if there are too many."""
         from hlo_lens.program.summary import coverage_of
@@ -116,9 +110,7 @@ class Reading:
         if gaps:
             click.echo(printable_lines(show_gaps(gaps)), err=True)
         if self.strict and gaps:
-            raise HloLensError(
-                f"{len(gaps)} gap{'s' if len(gaps) > 1 else ''} in the input (--strict)"
-            )
+            raise HloLensError(f"{plural(len(gaps), 'gap')} in the input (--strict)")
         for module in modules:
             read = 0 if module.log is None else module.log.understood_lines
             share = coverage_of(module.hlo, module.gaps, other_lines=read)
@@ -255,12 +247,7 @@ force_option = click.option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiling:
-    """Means of compiling programs again.
-
-    Attributes:
-        python: Interpreter whose jax compiles.
-        minutes: Time limit, of one compile or of all.
-    """
+    """Interpreter whose jax compiles programs again; time limit, of one compile or of all."""
 
     python: str
     minutes: float
@@ -275,13 +262,7 @@ class Compiling:
 def compiling_options(
     minutes: str, *, default: float = 30.0, python: str = "Python interpreter whose jax compiles."
 ) -> Decorator:
-    """Return the options about compiles; the command gets them as ``compiling``.
-
-    Args:
-        minutes: Help of the time limit.
-        default: Its default.
-        python: Help of the interpreter.
-    """
+    """Return the options about compiles; the command gets them as ``compiling``."""
     return option_group(
         "compiling",
         Compiling,
@@ -340,27 +321,3 @@ reading_options = option_group(
     ),
 )
 """PATH and the options about input; the command gets ``path`` and ``reading``."""
-
-
-MOST_BYTES = 1 << 22
-"""Bytes of all texts of a dump that are searched for completion; a larger one has none."""
-
-_INSTRUCTION = re.compile(r"^[ \t]*(?:ROOT[ ]+)?%?([\w.-]+)[ ]+=[ ]", re.MULTILINE)
-
-
-def complete_instruction(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
-    """Return the instructions whose names begin with a word, of the dump before the cursor.
-
-    An option without its value ends the parsing, so that arguments are still in ``ctx.args``.
-    """
-    del parameter
-    given = (ctx.params.get("path"), *ctx.args)
-    names: dict[str, None] = {}
-    with suppress(OSError):
-        for place in (Path(path) for path in given if isinstance(path, str)):
-            files = sorted(place.glob(f"*{AFTER}.txt")) if place.is_dir() else [place]
-            files = [file for file in files if file.is_file()]
-            if sum(file.stat().st_size for file in files) <= MOST_BYTES:
-                texts = (file.read_text("utf-8", errors="replace") for file in files)
-                names |= dict.fromkeys(n for text in texts for n in _INSTRUCTION.findall(text))
-    return [name for name in names if name.startswith(word.removeprefix("%"))]

@@ -25,7 +25,7 @@ from hlo_lens.text.errors import OutputError, UsageError, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
     from hlo_lens.questions.check.checked import Checked
     from hlo_lens.questions.diff.dump_diff import Diff
@@ -36,54 +36,37 @@ _QUIET_SECONDS = 0.5
 _SECONDS_BETWEEN = 0.1
 
 
-class _Bar:
-    """Bar that appears after half a second of work; rich is imported then."""
-
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._next = time.monotonic() + _QUIET_SECONDS
-        self._shown: tuple[Progress, TaskID] | None = None
-
-    def __call__(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + _SECONDS_BETWEEN
-        if self._shown is None:
-            self._shown = self._start(total)
-        bar, task = self._shown
-        bar.update(task, completed=done, total=total)
-
-    def _start(self, total: int) -> tuple[Progress, TaskID]:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TimeRemainingColumn(),
-            console=Console(file=sys.stderr),
-            transient=True,
-        )
-        bar.start()
-        return bar, bar.add_task(self._title, total=total)
-
-    def stop(self) -> None:
-        if self._shown is not None:
-            self._shown[0].stop()
-
-
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Provide a callback for progress (done, total); None where there is no terminal."""
+    """Provide a callback for progress (done, total); None where there is no terminal.
+
+    The bar appears after half a second of work; rich is imported then.
+    """
     if not sys.stderr.isatty():
         yield None
         return
-    bar = _Bar(title)
-    try:
-        yield bar
-    finally:
-        bar.stop()
+    shown: list[Progress] = []
+    next_time = time.monotonic() + _QUIET_SECONDS
+
+    def show(done: int, total: int) -> None:
+        nonlocal next_time
+        now = time.monotonic()
+        if now < next_time:
+            return
+        next_time = now + _SECONDS_BETWEEN
+        if not shown:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = TextColumn("{task.description}", markup=False), BarColumn()
+            console = Console(file=sys.stderr)
+            bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+            shown.append(stack.enter_context(bar))
+            bar.add_task(title, total=total)
+        shown[0].update(shown[0].task_ids[0], completed=done, total=total)
+
+    with ExitStack() as stack:
+        yield show
 
 
 Decorator: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
@@ -93,12 +76,9 @@ _OUTPUTS = frozenset({"folded", "path_out", "plot"})
 
 
 def option_group(name: str, make: Callable[..., object], *options: Decorator) -> Decorator:
-    """Return a decorator that adds options; the command gets their values as one object.
+    """Return a decorator that adds options; the command gets an object of their values as `name`.
 
-    Args:
-        name: Parameter of the command.
-        make: Makes the object, of the values of the options that have the names of its parameters.
-        options: The options, in the order of the help.
+    The object is made of the values of the options that have the names of its parameters.
     """
     names = signature(make).parameters
 
@@ -131,15 +111,7 @@ def text_options(options: Mapping[str, str], *, is_multiple: bool = False) -> De
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Destination and format of a report.
-
-    Attributes:
-        format: One of `RENDERERS`.
-        path_out: File to write; None for standard output.
-        rows: Rows of each table, as in `RenderOptions`.
-        color: Whether to colour, as in `RenderOptions`.
-        source_url: Template of links to source lines, as in `RenderOptions`.
-    """
+    """Destination (None for standard output) and format of a report; see `RenderOptions`."""
 
     format: str
     path_out: str | None
@@ -290,12 +262,7 @@ _VARIABLE = "GITHUB_STEP_SUMMARY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CiOutput:
-    """Output for GitHub besides the report.
-
-    Attributes:
-        has_summary: Whether the report is appended, as Markdown, to the summary of the step.
-        has_annotations: Whether regressions are written as workflow commands.
-    """
+    """Output for GitHub besides the report: a summary of the step, and workflow commands."""
 
     has_summary: bool
     has_annotations: bool
@@ -307,22 +274,18 @@ class CiOutput:
         output has a report for programs; GitHub reads both.
         """
         output.write(report)
-        if self.has_summary:
-            self._append_summary(report)
+        path = os.environ.get(_VARIABLE)
+        if self.has_summary and path:
+            with open_output(path, "a") as out:
+                render_as("markdown", report, out, RenderOptions())
+        elif self.has_summary:
+            click.echo(f"hlo-lens: {_VARIABLE} is not set: no summary written", err=True)
         if self.has_annotations:
             from hlo_lens.render.to_markdown import annotation_lines
 
             is_free = output.format == "text" or output.path_out not in (None, "-")
             for line in annotation_lines(annotations):
                 click.echo(line, err=not is_free)
-
-    def _append_summary(self, report: Report) -> None:
-        path = os.environ.get(_VARIABLE)
-        if not path:
-            click.echo(f"hlo-lens: {_VARIABLE} is not set: no summary written", err=True)
-            return
-        with open_output(path, "a") as out:
-            render_as("markdown", report, out, RenderOptions())
 
 
 ci_options = option_group(

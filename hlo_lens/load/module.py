@@ -90,23 +90,17 @@ class HasGaps(Protocol):
 
 @dataclass(slots=True)
 class BufferTexts:
-    """Buffer-side texts of one module, each None if there is no such file.
-
-    Attributes:
-        instructions: Instructions that define the used values, as these print them.
-    """
+    """Buffer-side texts of one module, each None if there is no such file."""
 
     assignment: Lazy[BufferAssignment | None] | Lazy[BufferAssignment] | None = None
     values: Lazy[BufferValues] | None = None
     live_range: Lazy[HloLiveRange | None] | Lazy[HloLiveRange] | None = None
     usage_report: Lazy[MemoryUsageReport] | None = None
-    instructions: Lazy[HloModule | None] | None = None
 
     def parsed(self) -> Iterator[HasGaps]:
         for field_ in fields(self):
             lazy: Lazy[HasGaps] | None = getattr(self, field_.name)
-            is_text = field_.name != "instructions"
-            if is_text and lazy is not None and lazy.made is not None:
+            if lazy is not None and lazy.made is not None:
                 yield lazy.made
 
 
@@ -289,12 +283,6 @@ class ModuleDump:
             return self.buffers.values.get()
         assignment = self.buffer_assignment
         return None if assignment is None else assignment.values
-
-    @property
-    def instructions(self) -> HloModule | None:
-        if self.hlo is not None or self.buffers.instructions is None:
-            return self.hlo
-        return self.buffers.instructions.get()
 
     @property
     def live_range(self) -> HloLiveRange | None:

@@ -225,19 +225,7 @@ def buffer_texts(parts: Mapping[str, StoredFile], source: Source | None = None) 
     assignment = parts.get(BUFFER_PARTS[DumpKind.BUFFER_ASSIGNMENT])
     if texts.live_range is None and assignment is not None:
         texts.live_range = Lazy(partial(_combined_live_range, assignment, source))
-    if texts.assignment is not None:
-        texts.instructions = Lazy(partial(_instructions, texts))
     return texts
-
-
-def _instructions(texts: BufferTexts) -> HloModule | None:
-    from hlo_lens.buffers.assignment_reader import value_instructions
-
-    assignment = None if texts.assignment is None else texts.assignment.get()
-    if assignment is None:
-        return None
-    values = assignment.values if texts.values is None else texts.values.get()
-    return None if values is None else value_instructions(assignment, values)
 
 
 def _parsed(kind: DumpKind, file: StoredFile, source: Source | None) -> Any:

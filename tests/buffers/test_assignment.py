@@ -115,8 +115,6 @@ def _check_values(assignment: BufferAssignment, values: BufferValues) -> None:
             assigned.is_phi,
             assigned.color,
         )
-        first = value.positions[0]
-        assert (first.instruction_name, first.index) == (value.instruction_name, value.index)
 
 
 def _check_report(assignment: BufferAssignment, report: MemoryUsageReport) -> None:

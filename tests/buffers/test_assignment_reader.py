@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hlo_lens.buffers.assignment import HloPosition, HloUse
 from hlo_lens.buffers.assignment_reader import parse_buffer_assignment, parse_buffer_values
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import clean
@@ -225,21 +224,11 @@ def test_values_of_other_colours_are_kept_apart() -> None:
 # ---- used values -------------------------------------------------------------------------------
 
 
-def test_used_values_have_positions_and_uses() -> None:
+def test_used_values_are_listed() -> None:
     values = parse_buffer_values(VALUES)
     assert (values.total_bytes, values.is_complete) == (12588, True)
-    first, second, third, fourth = values
-    assert first.positions == (
-        HloPosition(instruction_name="param.1"),
-        HloPosition(instruction_name="tuple.2", index=(0, 1)),
-    )
-    assert first.uses == (
-        HloUse(instruction_name="fusion.5", operand_number=0),
-        HloUse(instruction_name="while.3", operand_number=1, operand_index=(2,)),
-    )
-    assert first.instruction_text.startswith("%param.1 = f32[32,32]{1,0} parameter(1), shard")
-    assert (second.uses, third.uses, fourth.uses) == ((), (), None)
-    assert (third.name, third.positions[0].index, third.color) == ("fusion.5{0}", (0,), 0)
+    assert [value.id for value in values] == [10, 11, 25, 26]
+    assert (values[2].name, values[2].color) == ("fusion.5{0}", 0)
     _assert_same_values(VALUES)
 
 
@@ -261,7 +250,6 @@ def test_a_lost_id_is_not_mistaken_for_the_next_value() -> None:
     text = VALUES.replace("<11 param.2 @0>\n", "").replace("sharding=", 'op_name="<lambda>",')
     values = parse_buffer_values(text)
     assert [v.id for v in values] == [10, 25, 26]
-    assert values[0].instruction_text.endswith('<lambda>",{replicated}')
     assert (len(values.gaps), values.is_complete) == (1, False)
 
 
@@ -512,4 +500,3 @@ def test_one_line_of_ten_megabytes_is_read() -> None:
     assert (read.gaps, read.is_complete) == ((), True)
     assert len(assigned_values(read)[0].shape_text) > 10_000_000
     assert read.values is not None
-    assert len(read.values[0].instruction_text) > 10_000_000

@@ -88,7 +88,7 @@ for space in (" ", "  "):
     plan = parse_buffer_assignment((ASSIGNMENT + VALUES).replace(" <0", space + "<0"))
     assert not plan.gaps, plan.gaps
     assert [value.name for value in plan.allocations[0].values] == ["p{}"]
-    assert plan.values[0].positions[0].instruction_name == "p"
+    assert plan.values[0].instruction_name == "p"
     assert plan.is_complete
     ranges = parse_live_range(RANGES.replace("    p{}:", 4 * space + "p{}:"))
     assert not ranges.gaps and ranges.is_complete, ranges.gaps

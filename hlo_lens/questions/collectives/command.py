@@ -10,7 +10,6 @@ import click
 from hlo_lens.cli.options import (
     Reading,
     answer_pages,
-    complete_instruction,
     mesh_option,
     reading_options,
 )
@@ -50,7 +49,6 @@ Example:
 @click.option(
     "--why",
     metavar="NAME",
-    shell_complete=complete_instruction,
     help="Explain one collective by its operands and users; of a kind (all-gather) the largest.",
 )
 @reading_options

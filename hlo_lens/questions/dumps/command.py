@@ -6,7 +6,7 @@ from functools import partial
 
 import click
 
-from hlo_lens.cli.options import Reading, answer_pages, complete_instruction, reading_options
+from hlo_lens.cli.options import Reading, answer_pages, reading_options
 from hlo_lens.cli.output import Output, output_options, progress_bar
 from hlo_lens.text.errors import UnreadableError
 
@@ -60,7 +60,6 @@ Example:
     metavar="WHAT",
     multiple=True,
     required=True,
-    shell_complete=complete_instruction,
     help="Subject to track: a kind of collective, an opcode such as copy, temp, alias, or the name "
     "of an instruction. May be repeated.",
 )
@@ -89,7 +88,7 @@ Example:
 
 @click.command(epilog=_SHOW_EXAMPLE)
 @reading_options
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_instruction)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
 @output_options
 def show(path: str, names: tuple[str, ...], reading: Reading, output: Output) -> None:
     """Show instructions: text, operands, users, source line, call stack, sharding and memory.

@@ -6,7 +6,7 @@ from functools import partial
 
 import click
 
-from hlo_lens.cli.options import Reading, answer_pages, complete_instruction, reading_options
+from hlo_lens.cli.options import Reading, answer_pages, reading_options
 from hlo_lens.cli.output import Output, output_options, refuse_input
 
 _BY = ("buffer", "opcode", "op", "source", "stack", "param", "category", "role")
@@ -26,7 +26,6 @@ Example:
     "--at",
     default="peak",
     show_default=True,
-    shell_complete=complete_instruction,
     help="Instant to show: peak, an instruction, or a position in the schedule.",
 )
 @click.option("--space", default=0, show_default=True, help="Number of the memory space.")

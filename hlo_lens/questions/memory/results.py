@@ -146,7 +146,7 @@ def peak_of(module: ModuleDump, color: int) -> PeakMemory | None:
     memory = memory_results(module)
     if memory is None:
         return None
-    return peak_memory(memory.layout, color=color, module=module.instructions)
+    return peak_memory(memory.layout, color=color, module=module.hlo)
 
 
 def peak_by(module: ModuleDump, by: str) -> MemoryBy | None:
@@ -186,7 +186,7 @@ def _results(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
     missing_names = set() if module is None else unknown_names(module, names)
     unknown = sum(value.instruction_name in missing_names for value in layout.values)
     _check_one_compile(layout, dump, unknown)
-    peaks = peaks_of(layout, module or dump.instructions)
+    peaks = peaks_of(layout, module)
     version = _CHANGE_LIST.search(dump.parts.get("buffer-assignment", ""))
     statement = memory_statement(
         layout,
