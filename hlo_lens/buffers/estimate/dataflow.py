@@ -190,8 +190,7 @@ def async_update(walk: Walk, call: Invocation, row: int) -> list[int]:
     before, tree = walk.tree(source), walk.tree(row)
     operand = walk.operand(row, 0)
     if len(operand) < before.sizes[base]:  # a damaged text: its source is not before it
-        walk.skip("async-update before its source")
-        return walk.define_all(row)
+        return walk.lost(row, "async-update before its source")
     given: dict[int, int] = {}
     arguments: list[list[int]] = []
     for number, (old, new) in enumerate(zip(before.children(base), tree.children(0), strict=False)):
@@ -289,19 +288,16 @@ def loop(walk: Walk, call: Invocation, row: int) -> list[int]:
     initial = walk.operand(row, 0)
     parts = walk.tree(row).parts
     if NOTHING in (condition_place, body_place) or len(initial) != len(parts):
-        walk.skip("while without its computations")
-        return walk.define_all(row)
+        return walk.lost(row, "while without its computations")
     condition, body = (HloComputation(walk.module, p) for p in (condition_place, body_place))
     if condition.place in walk.done or body.place in walk.done:
-        walk.skip("computation that is called twice")
-        return walk.define_all(row)
+        return walk.lost(row, "computation that is called twice")
     states = []
     for computation in (condition, body):
         rows = (row for row in computation.rows if walk.opcodes[row] == "parameter")
         states.append(next((r for r in rows if len(walk.tree(r).parts) == len(parts)), -1))
     if min(states) < 0:
-        walk.skip("while whose computations take another shape")
-        return walk.define_all(row)
+        return walk.lost(row, "while whose computations take another shape")
 
     def phis(row: int) -> list[int]:
         start = len(walk.schedule)
@@ -413,8 +409,7 @@ def computation_call(walk: Walk, call: Invocation, row: int) -> list[int]:
         return walk.define_all(row)
     ran = walk.enter(called[0], arguments)
     if len(ran.root) != len(walk.tree(row).parts):
-        walk.skip("call whose computation returns another shape")
-        return walk.define_all(row)
+        return walk.lost(row, "call whose computation returns another shape")
     return ran.root
 
 
@@ -431,8 +426,7 @@ def _parameter(walk: Walk, call: Invocation, row: int) -> list[int]:
         return found
     if number < len(call.arguments) and call.arguments[number]:
         return call.arguments[number]
-    walk.skip("parameter without argument")
-    return walk.define_all(row)
+    return walk.lost(row, "parameter without argument")
 
 
 def _element(walk: Walk, call: Invocation, row: int) -> list[int]:
@@ -447,8 +441,7 @@ def _element(walk: Walk, call: Invocation, row: int) -> list[int]:
         if number < len(below):
             start = below[number] - base
             return operand[start : start + tree.sizes[below[number]]]
-    walk.skip("get-tuple-element of a missing element")
-    return walk.define_all(row)
+    return walk.lost(row, "get-tuple-element of a missing element")
 
 
 def _table(walk: Walk, call: Invocation, row: int) -> list[int]:
@@ -457,8 +450,7 @@ def _table(walk: Walk, call: Invocation, row: int) -> list[int]:
     for number in range(len(walk.operands[row])):
         found += walk.operand(row, number)
     if len(found) != len(tree.parts):
-        walk.skip("tuple whose elements differ from its shape")
-        return walk.define_all(row)
+        return walk.lost(row, "tuple whose elements differ from its shape")
     return found
 
 
@@ -466,8 +458,7 @@ def _forward(walk: Walk, call: Invocation, row: int) -> list[int]:
     operand = walk.operand(row, 0)
     if len(operand) == len(walk.tree(row).parts):
         return operand
-    walk.skip("operand of another shape")
-    return walk.define_all(row)
+    return walk.lost(row, "operand of another shape")
 
 
 def _all_reduce_done(walk: Walk, call: Invocation, row: int) -> list[int]:

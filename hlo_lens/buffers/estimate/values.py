@@ -273,7 +273,7 @@ DEEPEST = 100
 ELEMENTWISE = opcodes_where(lambda one: one.is_elementwise)
 _UPDATES = opcodes_where(lambda one: one.is_update)
 _MAY_UPDATE = _UPDATES | {"fusion"}
-_IN_PLACE_ROOTS = _UPDATES | {"tuple", "fusion", "get-tuple-element"}
+_IN_PLACE_ROOTS = _UPDATES | {"tuple", "fusion"}
 
 INDEX = re.compile(r"\bindex=(\d{1,9})")
 _KIND = re.compile(r"\bkind=(k\w+)")
@@ -396,56 +396,23 @@ class FusedBodies:
         if body is None:
             return
         is_tuple = body.opcodes[body.root] == "tuple"
-        for k in range(len(body.outputs)):
-            index = (k,) if is_tuple else ()
-            number = self._updated_parameter(body, index, depth)
+        for k, position in enumerate(body.outputs):
+            number = self._updated_parameter(body, position, depth)
             if number is not None:
-                yield number, (), index
+                yield number, (), (k,) if is_tuple else ()
 
-    def _updated_parameter(self, body: FusedBody, output: ShapeIndex, depth: int) -> int | None:
+    def _updated_parameter(self, body: FusedBody, position: int, depth: int) -> int | None:
         """Return the number of the parameter that an output of a fusion is written into."""
-        position, index = self._behind_tuples(body, body.root, output)
-        number = self._updated_operand(body, position, index, depth)
-        if number is None:
+        number = 0 if body.opcodes[position] in _UPDATES else None
+        if body.opcodes[position] == "fusion":
+            pairs = self.in_place(body.rows[position], depth - 1)
+            number = next((found for found, _, index in pairs if not index), None)
+        if number is None or number >= len(body.operands[position]):
             return None
-        source, index = self._behind_tuples(body, body.operands[position][number], ())
-        if body.opcodes[source] == "fusion":
-            number = self._updated_operand(body, source, index, depth)
-            if number is not None:
-                source, index = self._behind_tuples(body, body.operands[source][number], ())
+        source = body.operands[position][number]
         if body.opcodes[source] == "bitcast" and body.operands[source]:
             source = body.operands[source][0]
         return next((n for n, p in body.parameters.items() if p == source), None)
-
-    def _updated_operand(
-        self, body: FusedBody, position: int, output: ShapeIndex, depth: int
-    ) -> int | None:
-        """Return which operand an instruction inside a fusion is written into, or None."""
-        opcode, count = body.opcodes[position], len(body.operands[position])
-        number: int | None = None
-        if opcode == "fusion":
-            pairs = self.in_place(body.rows[position], depth - 1)
-            number = next((found for found, _, index in pairs if index == output), None)
-        elif opcode == "scatter" and count > 3 and output:
-            number = output[0]
-        elif opcode in _UPDATES and not output:
-            number = 0
-        return number if number is not None and number < count else None
-
-    def _behind_tuples(
-        self, body: FusedBody, position: int, index: ShapeIndex
-    ) -> tuple[int, ShapeIndex]:
-        """Return the definition of a part of a fusion's result. Source: FollowTupleIndirection."""
-        for _ in body.rows:
-            operands = body.operands[position]
-            if body.opcodes[position] == "tuple" and index and index[0] < len(operands):
-                position, index = operands[index[0]], index[1:]
-            elif body.opcodes[position] == "get-tuple-element" and operands:
-                match = INDEX.search(self._module.columns.attributes_text(body.rows[position]))
-                position, index = operands[0], (int(match[1]) if match else 0, *index)
-            else:
-                break
-        return position, index
 
 
 IN_PLACE = opcodes_where(lambda one: one.is_in_place)
@@ -454,29 +421,18 @@ IN_PLACE = opcodes_where(lambda one: one.is_in_place)
 _ALIAS_PAIR = re.compile(r"\{([\d,\s]*)\}\s*:\s*\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}")
 
 
-def in_place_pairs(
-    opcode: str, count: int, tree: ShapeTree
-) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
+def in_place_pairs(opcode: str, count: int) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
     """Yield operand number and index, and the output index that must share its bytes.
 
-    They are those of an instruction of an opcode, with `count` operands, and a shape.
+    They are those of an instruction with `count` operands.
     """
     if opcode in ("dynamic-update-slice", "set-dimension-size"):
         yield 0, (), ()
     elif opcode in ("scatter", "all-reduce-start"):
         held = (count - 1) // 2 if opcode == "scatter" else count
-        if held == 1:
-            yield 0, (), ()
-        else:
-            yield from ((k, (), (k,)) for k in range(held))
+        yield from ((k, (), (k,) if held > 1 else ()) for k in range(held))
     elif opcode == "ragged-all-to-all":
         yield 1, (), ()
-    elif opcode in ("collective-permute", "collective-permute-start") and count == 4:
-        prefix = (1,) if opcode.endswith("start") else ()  # it writes into operand 1
-        node = tree.at(prefix)
-        if node is not None:
-            yield 1, (), prefix
-            yield from ((1, (k,), (*prefix, k)) for k in range(len(tree.children(node))))
 
 
 def aliasing_pairs(attributes: str) -> Iterator[tuple[int, ShapeIndex, ShapeIndex]]:
@@ -554,9 +510,8 @@ class BufferSharing:
             return self._fusion(row, number)
         if opcode in ("while", "conditional"):
             return True
-        if opcode in ("dynamic-update-slice", "scatter", "set-dimension-size", "triangular-solve"):
-            wanted = 1 if opcode == "triangular-solve" else 0
-            return operands.count(source) == 1 and number == wanted
+        if opcode in ("dynamic-update-slice", "scatter", "set-dimension-size"):
+            return operands.count(source) == 1 and number == 0
         if opcode == "sort":
             if self._users(source) != 1:
                 return False
@@ -583,13 +538,6 @@ class BufferSharing:
         kind = self._bodies.kind(row)
         if kind in ("kLoop", "kInput"):
             return _used_elementwise(body, parameter, through_tuples=True)
-        if kind == "kOutput" and body.opcodes[body.root] == "add":
-            operands = body.operands[body.root]
-            products = [p for p in operands if body.opcodes[p] in ("convolution", "dot")]
-            other = 1 if products[:1] == operands[:1] else 0
-            numbers = [k for k, p in enumerate(operands) if p == parameter]
-            is_other = body.users[parameter] == [body.root] and numbers == [other]
-            return bool(products) and is_other
         return _used_elementwise(body, parameter, through_tuples=False)
 
     def _tpu(self, row: int, number: int, node: int) -> bool | None:
@@ -644,9 +592,6 @@ def _gpu_may_share(flow: Dataflow, row: int, number: int, node: int, given: Part
         return len(operands) == 1 or (
             len(index) == 1 and index[0] < len(operands) and operands[index[0]] == operands[number]
         )
-    if opcode == "custom-call":
-        text = flow.table.module.columns.attributes_text(row)
-        return _custom_call(text, number, tree.index(node))
     if opcode != "fusion":
         return None
     if not _is_alike(given, tree.parts[node]):
@@ -656,14 +601,6 @@ def _gpu_may_share(flow: Dataflow, row: int, number: int, node: int, given: Part
         return False
     fusion = _GpuFusion(body, flow.bodies.kind(row), flow)
     return fusion.may_share(body.parameters[number], tree.index(node))
-
-
-def _custom_call(text: str, number: int, index: ShapeIndex) -> bool:
-    if "__cublas$lt$matmul" in text and '$lt$matmul$f8"' not in text:
-        beta = re.search(r'"beta":\s*"?(-?[\d.eE+-]+)', text)
-        used = beta is not None and float(beta[1]) != 0
-        return used and number == 2 and index in ((), (0,))
-    return '"__cusolver$cholesky"' in text and index == (0,)
 
 
 def _is_alike(given: Part, made: Part) -> bool:
@@ -743,20 +680,8 @@ class _GpuFusion:
             return True
         if user == written and opcode == "sort":
             return is_once and number == (index[0] if index else 0)
-        update = body.operands[written]
-        if (
-            body.opcodes[written] == "dynamic-update-slice"
-            and opcode == "dynamic-slice"
-            and update[0] == operands[0]
-            and self._shape(user) == self._shape(update[1])
-        ):
-            is_one = self._shape(user).element_count == 1
-            return is_one or list(operands[1:]) == list(update[2:])
         if opcode in ("bitcast", "tuple") or user == self._reduction:
             return True
         if opcode != "copy" and body.is_elementwise(user, number):
             return True
         return user == written and opcode == "dynamic-update-slice" and number == 1
-
-    def _shape(self, position: int) -> Shape:
-        return self._flow.tree(self._body.rows[position]).parts[0].shape

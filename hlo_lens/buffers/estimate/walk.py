@@ -256,6 +256,11 @@ class Walk:
             return [self.define(row, 0, parts[0])]
         return [self.define(row, node, part) for node, part in enumerate(parts)]
 
+    def lost(self, row: int, what: str) -> list[int]:
+        """Note something that was not understood; return new values for a row's result."""
+        self.skip(what)
+        return self.define_all(row)
+
     def define_phi(self, row: int, node: int, part: Part, start: int) -> int:
         self._phis += 1
         instant = len(self.schedule)
@@ -296,7 +301,7 @@ class Walk:
         """
         tree, find, places = self.tree(row), self.merged.find, self.operands[row]
         fused = self.fusions.in_place(row) if opcode == "fusion" else ()
-        pairs = itertools.chain(fused, in_place_pairs(opcode, len(places), tree))
+        pairs = itertools.chain(fused, in_place_pairs(opcode, len(places)))
         found_pairs = [(number, index, (*prefix, *output)) for number, index, output in pairs]
         if row in self.aliasing:
             found_pairs += (
