@@ -23,12 +23,11 @@ import subprocess
 import sys
 import tarfile
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.bench_texts import LARGE, SPECIAL, grown, many_parameters, neighbours
-from tests.corpus import CORPUS, ROOT, SAMPLES
+from tests.bench_texts import LARGE, SPECIAL, grown
+from tests.corpus import CORPUS, ROOT
 from tests.docs.documents import MANUAL, rewrite
 
 if TYPE_CHECKING:
@@ -49,8 +48,6 @@ path, what = sys.argv[1:3]
 text = open(path, encoding="utf-8").read()
 if what == "xla":
     from jaxlib._hlo import hlo_module_from_text as parse
-elif what == "values":
-    from hlo_lens.buffers.assignment_reader import parse_buffer_values as parse
 else:
     from hlo_lens import parse_hlo as parse
     parse("HloModule warm\\nENTRY e { ROOT p = f32[2]{0} parameter(0), sharding={replicated} }")
@@ -76,109 +73,6 @@ def corpus_files() -> Iterator[Path]:
                     target.write_bytes(file.read())
         if target.exists():
             yield target
-
-
-def dump_with_buffers() -> Path | None:
-    """Return the largest module of the corpus with its buffer texts, or None."""
-    name, _ = PICKED[-1]
-    archive = CORPUS / "dumps" / f"{name}.tar.gz"
-    folder = CACHE / "with-buffers"
-    if archive.exists() and not folder.exists():
-        folder.mkdir()
-        wanted = re.compile(r"after_optimizations(-[a-z-]+)?\.txt$")
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                file = tar.extractfile(member) if wanted.search(member.name) else None
-                if file is not None:
-                    (folder / Path(member.name).name).write_bytes(file.read())
-    return folder if folder.exists() else None
-
-
-def _shifted(shift: int, match: re.Match[str]) -> str:
-    return f"<{int(match[1]) + shift} "
-
-
-def buffer_files() -> Iterator[tuple[str, Path]]:
-    """Yield a used-values text of 100 MB, made from a sample, and the name of its reader."""
-    (sample,) = (SAMPLES / "cpu" / "fsdp_transformer").glob("*-buffer-assignment-values.txt")
-    target = CACHE / "grown-values-100mb.txt"
-    if not target.exists():
-        text = sample.read_text("utf-8")
-        start = text.index("<")
-        head, body = text[:start], text[start:]
-        identity = re.compile(r"^<(\d+) ", re.MULTILINE)
-        count = len(identity.findall(body))
-        with target.open("w", encoding="utf-8") as out:
-            out.write(head)
-            for copy in range(100_000_000 // len(body)):
-                shift = copy * count
-                out.write(identity.sub(partial(_shifted, shift), body))
-    yield "values", target
-
-
-DIFFED = 500_000
-"""Instructions of the modules that are compared; one instruction differs."""
-
-DIFF = """
-import gc, json, sys, time
-gc.disable()
-from hlo_lens import parse_hlo
-from hlo_lens.questions.matching.program_diff import program_diff
-parse_hlo("HloModule warm\\nENTRY e { ROOT p = f32[2]{0} parameter(0), sharding={replicated} }")
-texts = [open(path, encoding="utf-8").read() for path in sys.argv[1:]]
-start = time.perf_counter()
-modules = [parse_hlo(text) for text in texts]
-parsed = time.perf_counter()
-found = program_diff(*modules)
-done = time.perf_counter()
-counts = (found.unchanged, found.changed, found.added, found.removed, found.moved)
-assert counts == (len(modules[0].columns) - 1, 1, 0, 0, 0), counts
-del modules, texts, found
-from hlo_lens.questions.check.checked import compare
-from hlo_lens.load import load
-started = time.perf_counter()
-modules = [load(path).modules[0].hlo for path in sys.argv[1:]]
-read = time.perf_counter()
-del modules
-started_all = time.perf_counter()
-str(compare(*sys.argv[1:]).report())
-compared = time.perf_counter()
-print(json.dumps([parsed - start, done - parsed, read - started, compared - started_all]))
-"""
-
-
-def bench_diff(rounds: int) -> str:
-    """Return a line on the diff of two large modules: seconds, and the ratio to parsing them."""
-    lines = []
-    for count in (DIFFED // 10, DIFFED):
-        paths = list(neighbours(CACHE, count))
-        runs = [tuple(_output(DIFF, *paths)) for _ in range(rounds)]
-        parse, diff, read, whole = (min(column) for column in zip(*runs, strict=True))
-        lines.append(
-            f"program diff of {count:,} instructions with one edited: {diff:.2f} s, "
-            f"{diff / count / 2 * 1e6:.1f} us per instruction, {diff / parse:.1f} times the parse; "
-            f"the whole diff from the files {whole:.2f} s, {whole / read:.1f} times reading both\n"
-        )
-    return "".join(lines)
-
-
-def bench_diff_command(rounds: int) -> str:
-    """Return a line on the whole diff command on two texts of many parameters."""
-    paths = list(many_parameters(CACHE, PARAMETERS))
-    text = sum(path.stat().st_size for path in paths)
-    runs, reports = [], []
-    for _ in range(rounds):
-        reports.append(process("report", str(paths[0])))
-        runs.append(process("diff", *map(str, paths)))
-    (whole, peak), (one, _) = least(runs), least(reports)
-    return (
-        f"hlo-lens diff of two texts of {text / 2e6:.0f} MB: {whole:.2f} s, "
-        f"{whole / one:.1f} times hlo-lens report of one, {peak / 1e6:.0f} MB at most\n"
-    )
-
-
-PARAMETERS = 20_000
-"""Parameters of the texts of the whole diff command, with three instructions each."""
 
 
 def measured(path: Path, what: str) -> tuple[float, int] | None:
@@ -341,42 +235,12 @@ def bench(files: list[Path], rounds: int) -> Iterator[str]:
     for path in files:
         if "before_optimizations" not in path.name:
             yield bench_estimate(path, rounds)
-    if is_whole:
-        yield bench_rest(rounds)
 
 
 def made_files() -> list[Path]:
     """Return the texts to read, made by the first call."""
     files = list(corpus_files()) or [grown(one, CACHE) for one in LARGE]
-    dump_with_buffers()
-    for count in (DIFFED // 10, DIFFED):
-        list(neighbours(CACHE, count))
-    list(many_parameters(CACHE, PARAMETERS))
-    list(buffer_files())
     return files + [grown(one, CACHE) for one in SPECIAL]
-
-
-def bench_rest(rounds: int) -> str:
-    """Return lines on texts and commands without a counterpart in XLA: buffers and diffs."""
-    lines = []
-    folder = dump_with_buffers()
-    if folder is not None:
-        size = sum(path.stat().st_size for path in folder.iterdir())
-        seconds, peak = least([process("report", str(folder)) for _ in range(rounds)])
-        lines.append(
-            f"\nthe last module with its buffer assignment: {size / 1e6:.1f} MB, report in "
-            f"{seconds:.2f} s, peak memory {peak / size:.1f} times the texts\n"
-        )
-    lines += ["\n", bench_diff(rounds), bench_diff_command(rounds)]
-    for what, path in buffer_files():
-        runs = [run for _ in range(rounds) if (run := measured(path, what)) is not None]
-        seconds, peak = least(runs)
-        size = path.stat().st_size
-        lines.append(
-            f"\n{what}: {size / 1e6:.1f} MB in {seconds:.2f} s, {size / 1e6 / seconds:.0f} MB/s, "
-            f"peak memory {peak / size:.1f} times the text\n"
-        )
-    return "".join(lines)
 
 
 if __name__ == "__main__":
