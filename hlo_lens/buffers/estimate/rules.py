@@ -66,17 +66,27 @@ class BackendRules:
 def backend_rules(module: HloModule, told: str | None, target: str | None = None) -> BackendRules:
     """Return the rules for a module, inferred from marks of compiler and chip in its text.
 
-    Args:
-        module: The module.
-        told: ``cpu``, ``gpu`` or ``tpu``; None if unknown, which is taken as ``cpu``.
-        target: libtpu's description of a TPU; None if there is none.
+    A backend that is not told is taken as ``cpu``; `target` is libtpu's description of a TPU.
     """
     text = module.columns.source.text
     if told == "tpu":
-        tables = table_step(module, target)
+        step, other = table_step(module, target)
+        notes = []
+        if step != other:
+            chips = {_LARGE: "v4 and v5e", _SMALL: "v5p, v6e and tpu7x"}
+            notes.append(
+                f"tables of tuples are taken to be of {step} bytes, as on {chips[step]}, not "
+                f"{other}, as on {chips[other]}: the text does not show the chip, and fits both "
+                "(target_arguments.txt next to it decides)"
+            )
+        if not _is_new_libtpu(text):
+            notes.append(
+                "temp may be up to twice as much: libtpu before 0.0.51 counts fragmentation twice, "
+                "and the text does not show a newer one"
+            )
         return BackendRules(
             backend="tpu",
-            measure=lambda shape: _tpu_bytes(shape, tables.step),
+            measure=lambda shape: _tpu_bytes(shape, step),
             color=_tpu_color,
             whole=_tpu_whole,
             layout=LayoutRules(
@@ -85,7 +95,7 @@ def backend_rules(module: HloModule, told: str | None, target: str | None = None
                 pack=pack_in_time,
                 reuses_outputs=_is_old_libtpu(text),
             ),
-            notes=(*tables.note, *(() if _is_new_libtpu(text) else (_OLD_TEMP,))),
+            notes=tuple(notes),
         )
     if told == "gpu":
         # kXlaAllocatedBufferAlignBytes went from 128 to 256 between jaxlib 0.5.3 and 0.6.2
@@ -124,12 +134,6 @@ def _is_old_cpu(text: str) -> bool:
 
 _NEW_LIBTPU = ('{"aliasing_operands"', '"dma_priority"', '"buffering_level"')
 """Keys of backend configs since libtpu 0.0.50; only dumps sort the first one first."""
-
-
-_OLD_TEMP = (
-    "temp may be up to twice as much: libtpu before 0.0.51 counts fragmentation twice, and the "
-    "text does not show a newer one"
-)
 
 
 def _is_new_libtpu(text: str) -> bool:
@@ -240,52 +244,22 @@ _V5P_HOST = 4
 """Devices of the smallest v5p slice; a v5e slice of four is as possible, but rarer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableStep:
-    """Step of the sizes of tables.
+def table_step(module: HloModule, target: str | None) -> tuple[int, int]:
+    """Return the step of the tables of a TPU module: each has a multiple of it.
 
-    Attributes:
-        step: Every table has a multiple of it.
-        other: The step that is possible too; equal to `step` if the chip is known.
-    """
-
-    step: int
-    other: int
-
-    @property
-    def is_known(self) -> bool:
-        return self.step == self.other
-
-    @property
-    def note(self) -> tuple[str, ...]:
-        if self.is_known:
-            return ()
-        chips = {_LARGE: "v4 and v5e", _SMALL: "v5p, v6e and tpu7x"}
-        return (
-            f"tables of tuples are taken to be of {self.step} bytes, as on {chips[self.step]}, not "
-            f"{self.other}, as on {chips[self.other]}: the text does not show the chip, and fits "
-            "both (target_arguments.txt next to it decides)",
-        )
-
-
-def table_step(module: HloModule, target: str | None) -> TableStep:
-    """Return the step of the tables of a TPU module.
-
-    Args:
-        module: The module.
-        target: libtpu's description of the target; None if there is none.
+    The second one is possible too where the chip is not known, and else the same. `target` is
+    libtpu's description of the chip.
     """
     found = _VERSION.search(target) if target else None
     step = _STEPS.get((found[1], found[2])) if found else None
     if step is None:
         step = _step_by_marks(module.columns.source.text)
     if step is not None:
-        return TableStep(step=step, other=step)
+        return step, step
     devices = module.num_partitions * module.replica_count
     is_v5p = devices in (_V5P_HOST, _CUBE) or devices > _OTHER_CHIPS
-    if is_v5p or _SWAPPED in module.columns.source.text:
-        return TableStep(step=_SMALL, other=_LARGE)
-    return TableStep(step=_LARGE, other=_SMALL)
+    is_small = is_v5p or _SWAPPED in module.columns.source.text
+    return (_SMALL, _LARGE) if is_small else (_LARGE, _SMALL)
 
 
 def _step_by_marks(text: str) -> int | None:

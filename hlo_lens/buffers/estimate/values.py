@@ -562,21 +562,19 @@ class BufferSharing:
 
 def _used_elementwise(body: FusedBody, parameter: int, *, through_tuples: bool) -> bool:
     """Whether all direct and indirect uses of a parameter are elementwise (or tuples)."""
-    stack, visited = [parameter], {parameter}
-    while stack:
-        current = stack.pop()
+    queue, visited = [parameter], {parameter}
+    for current in queue:
         for user in body.users[current]:
+            numbers = (k for k, operand in enumerate(body.operands[user]) if operand == current)
             if body.opcodes[user] == "tuple":
-                if not through_tuples:
-                    return False
+                is_passed = through_tuples
             else:
-                operands = body.operands[user]
-                numbers = [k for k, operand in enumerate(operands) if operand == current]
-                if not all(body.is_elementwise(user, k) for k in numbers):
-                    return False
+                is_passed = all(body.is_elementwise(user, k) for k in numbers)
+            if not is_passed:
+                return False
             if user not in visited:
                 visited.add(user)
-                stack.append(user)
+                queue.append(user)
     return True
 
 
@@ -599,7 +597,7 @@ def _gpu_may_share(flow: Dataflow, row: int, number: int, node: int, given: Part
     body = flow.bodies.of(row)
     if body is None or number not in body.parameters:
         return False
-    fusion = _GpuFusion(body, flow.bodies.kind(row), flow)
+    fusion = _GpuFusion(body, flow.bodies.kind(row))
     return fusion.may_share(body.parameters[number], tree.index(node))
 
 
@@ -607,17 +605,10 @@ def _is_alike(given: Part, made: Part) -> bool:
     """Whether two parts have the same shape, or as many elements of as many bits."""
     if given is made or given.shape == made.shape:
         return True
-    return (
-        not given.is_tuple
-        and not made.is_tuple
-        and given.shape.element_count == made.shape.element_count
-        and _bits(given.shape) == _bits(made.shape)
-    )
-
-
-def _bits(shape: Shape) -> int | None:
-    element = primitive_type(shape.element_type)
-    return None if element is None else element.bits
+    counts = {part.shape.element_count for part in (given, made)}
+    elements = [primitive_type(part.shape.element_type) for part in (given, made)]
+    bits = {None if element is None else element.bits for element in elements}
+    return not given.is_tuple and not made.is_tuple and len(counts) == len(bits) == 1
 
 
 class _GpuFusion:
@@ -626,9 +617,8 @@ class _GpuFusion:
     Source: xla/service/gpu/alias_info.cc, FusionCanShareBufferHint.
     """
 
-    def __init__(self, body: FusedBody, kind: str, flow: Dataflow) -> None:
+    def __init__(self, body: FusedBody, kind: str) -> None:
         self._body = body
-        self._flow = flow
         chains = (p for output in body.outputs for p in body.before(output))
         reductions = (p for p in chains if kind == "kInput" and body.opcodes[p] == "reduce")
         self._reduction = next(reductions, None)  # that it is built around

@@ -66,41 +66,23 @@ class ContentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a group of values is, with its first value.
-
-    Attributes:
-        kind: What it is.
-        dimensions: Dimensions in the program, on all devices.
-        copies: Number of times that an array is repeated; 1 if it is not.
-        place: Line that makes it; None if not known.
-    """
+    """What a group of values is, and the line that makes its first value, if known."""
 
     kind: ContentKind
-    dimensions: tuple[int, ...]
-    copies: int
+    dimensions: tuple[int, ...]  # in the program, on all devices
+    copies: int  # number of times that an array is repeated
     place: SourceLocation | None
 
 
 class Contents(NamedTuple):
-    """Contents by what values of the compiled program have in common with those before.
-
-    Attributes:
-        by_path: By operation path and line.
-        by_line: By line, with the number of elements on all devices.
-        devices: Number of devices.
-    """
+    """Contents, with the number of elements on all devices, by operation path and line."""
 
     by_path: Mapping[tuple[str | None, str | None], tuple[int, Content]]
     by_line: Mapping[str, Sequence[tuple[int, Content]]]
     devices: int
 
     def of_value(self, origin: Origin, elements: int) -> Content | None:
-        """Return the content of a value of the compiled program; None if not known.
-
-        Args:
-            origin: Origin of the value.
-            elements: Number of its elements on one device.
-        """
+        """Return the content of a value of so many elements on one device; None if not known."""
         found = self.by_path.get((origin.op_name, origin.source))
         if found is not None and elements >= found[0] // self.devices:
             total, content = found
@@ -170,18 +152,11 @@ class _Groups:
         self._found: dict[Value, set[Value]] = {}
 
     def known(self) -> Iterator[tuple[set[Value], Content]]:
-        rows: dict[str, list[int]] = defaultdict(list)
-        for row, opcode in enumerate(self._opcodes):
-            if opcode in ("reduce", "compare", "broadcast"):
-                rows[opcode].append(row)
+        looks = {"reduce": self._softmax, "compare": self._table, "broadcast": self._repeated}
         done: set[Value] = set()
-        for opcode, look in (
-            ("reduce", self._softmax),
-            ("compare", self._table),
-            ("broadcast", self._repeated),
-        ):
-            for row in rows[opcode]:
-                found = look(row)
+        for opcode, look in looks.items():
+            for row, one in enumerate(self._opcodes):
+                found = look(row) if one == opcode else None
                 group = None if found is None else self.group(found[0])
                 if found is not None and group is not None and done.isdisjoint(group):
                     done |= group
@@ -220,11 +195,7 @@ class _Groups:
         return [row for row in users if self._is_product(row) and not self._is_backward(row)]
 
     def _is_lookup(self, group: set[Value]) -> bool:
-        operands = [
-            self.steps.operand(row, position)
-            for row in self._products_of(group)
-            for position in (0, 1)
-        ]
+        operands = [self.steps.operand(row, k) for row in self._products_of(group) for k in (0, 1)]
         return any(self._back(one, _MOVES, "parameter") is not None for one in operands)
 
     def _content(self, kind: ContentKind, value: Value, copies: int = 1) -> Content:

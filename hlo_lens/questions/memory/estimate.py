@@ -121,8 +121,12 @@ def _laid(
     flow: Dataflow, allocations: Sequence[Allocation], notes: tuple[str, ...]
 ) -> MemoryLayout:
     columns, values = flow.table.module.columns, flow.values
+    held: list[LaidAllocation] = []
     laid: list[LaidValue] = []
     for index, one in enumerate(allocations):
+        category = "temp" if one.is_temp else one.kind
+        number = None if one.parameter is None else one.parameter[0]
+        held.append(LaidAllocation(index, one.size, one.color, category, one.is_output, number))
         if one.row >= 0:  # a thread-local result
             name, part = columns.name(one.row), flow.tree(one.row).parts[0]
             text = str(part.shape) if part.is_tuple else part.text
@@ -136,17 +140,7 @@ def _laid(
     sized = (f"{unknown} values of unknown size count as 0 bytes",) if unknown else ()
     return MemoryLayout(
         source="estimate",
-        allocations=tuple(
-            LaidAllocation(
-                index=index,
-                size=one.size,
-                color=one.color,
-                category="temp" if one.is_temp else one.kind,
-                is_output=one.is_output,
-                parameter_number=None if one.parameter is None else one.parameter[0],
-            )
-            for index, one in enumerate(allocations)
-        ),
+        allocations=tuple(held),
         values=tuple(laid),
         schedule=[columns.name(row) for row in flow.schedule],
         is_complete=not flow.skipped and not unknown,

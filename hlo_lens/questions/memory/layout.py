@@ -191,7 +191,7 @@ class LaidValue(NamedTuple):
         return self.shape_text.startswith("(")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LaidAllocation:
     """A contiguous block of memory.
 
@@ -352,16 +352,10 @@ def layout_of_dump(
     allocations: list[LaidAllocation] = []
     values: list[LaidValue] = []
     for allocation in assignment.allocations:
-        index = allocation.index
+        index, category = allocation.index, _category(allocation)
+        uses = allocation.maybe_live_out, allocation.parameter_number
         allocations.append(
-            LaidAllocation(
-                index=index,
-                size=allocation.size,
-                color=allocation.color,
-                category=_category(allocation),
-                is_output=allocation.maybe_live_out,
-                parameter_number=allocation.parameter_number,
-            )
+            LaidAllocation(index, allocation.size, allocation.color, category, *uses)
         )
         for value in allocation.values:
             instruction, place, offset, size, shape = value.facts()

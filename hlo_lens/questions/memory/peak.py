@@ -231,21 +231,20 @@ class PeakMemory(Records[PeakRow]):
         value = self.live[place]
         maker, origin = self.makers.get(value.value), self.origin_of(value)
         frames = self.stack_of(value)
+        library = str(frames[0]) if frames and str(frames[0]) != origin.source else None
         return PeakRow(
-            value=value.value,
-            size_bytes=value.size_bytes,
-            category=value.category,
-            source=origin.source,
-            opcode=None if maker is None else maker.opcode,
-            shape=value.shape,
-            op_name=origin.op_name,
-            start=value.start,
-            end=value.end,
-            offset=value.offset,
-            allocation=value.allocation,
-            origin_basis=origin.basis,
-            argument=origin.argument,
-            library_source=str(frames[0]) if frames and str(frames[0]) != origin.source else None,
+            *value[:3],
+            origin.source,
+            None if maker is None else maker.opcode,
+            value.shape,
+            origin.op_name,
+            value.start,
+            value.end,
+            value.offset,
+            value.allocation,
+            origin.basis,
+            origin.argument,
+            library,
         )
 
     @property
@@ -308,20 +307,13 @@ def _held(layout: MemoryLayout, color: int) -> Iterator[LiveValue]:
     for value in layout.values:
         if value.allocation in values:
             values[value.allocation].append(value)
-    for allocation in held:
-        named = _named(allocation, values[allocation.index])
-        yield LiveValue(
-            value=f"allocation {allocation.index}" if named is None else named.name,
-            size_bytes=allocation.size,
-            category=allocation.category,
-            shape="" if named is None else named.shape_text,
-            offset=0,
-            allocation=allocation.index,
-            start=0,
-            end=len(layout.schedule or ()),
-            parameter_number=allocation.parameter_number,
-            owned_bytes=allocation.size,
-        )
+    end = len(layout.schedule or ())
+    for one in held:
+        named = _named(one, values[one.index])
+        name = f"allocation {one.index}" if named is None else named.name
+        shape, place = "" if named is None else named.shape_text, (0, one.index)
+        number = one.parameter_number
+        yield LiveValue(name, one.size, one.category, shape, 0, end, *place, number, one.size)
 
 
 def _named(allocation: LaidAllocation, values: list[LaidValue]) -> LaidValue | None:
@@ -340,22 +332,14 @@ def _temporaries(layout: MemoryLayout, color: int, position: int) -> list[LiveVa
     occupants.sort(key=lambda o: (-o.start, o.key))
     # allocations one after the other, far apart
     owned = owned_bytes([((o.allocation << 64) + o.offset, o.size) for o in occupants])
-    values = [layout.values[occupant.key] for occupant in occupants]
-    return [
-        LiveValue(
-            value=value.name,
-            size_bytes=value.size,
-            category="temp",
-            shape=value.shape_text,
-            offset=value.offset,
-            allocation=value.allocation,
-            start=occupant.start,
-            end=occupant.end,
-            parameter_number=None,
-            owned_bytes=part,
+    found = []
+    for occupant, part in zip(occupants, owned, strict=True):
+        one, span = layout.values[occupant.key], (occupant.start, occupant.end)
+        place = one.offset, one.allocation
+        found.append(
+            LiveValue(one.name, one.size, "temp", one.shape_text, *span, *place, None, part)
         )
-        for value, occupant, part in zip(values, occupants, owned, strict=True)
-    ]
+    return found
 
 
 # ---- groups ------------------------------------------------------------------------------------
@@ -428,18 +412,10 @@ def memory_by(
         largest = max(values, key=lambda one: one.owned_bytes)
         origin, size = peak.origin_of(largest), sum(one.owned_bytes for one in values)
         inferred = (one for one in values if is_by_origin and peak.origin_of(one).is_inferred)
-        groups.append(
-            MemoryGroup(
-                group=label,
-                size_bytes=size,
-                share=size / peak.total_bytes if peak.total_bytes else None,
-                values=len(values),
-                inferred_bytes=sum(one.owned_bytes for one in inferred),
-                value=largest.value,
-                shape=largest.shape,
-                op_name=origin.argument or origin.op_name,
-            )
-        )
+        share = size / peak.total_bytes if peak.total_bytes else None
+        sums = size, share, len(values), sum(one.owned_bytes for one in inferred)
+        text = origin.argument or origin.op_name
+        groups.append(MemoryGroup(label, *sums, largest.value, largest.shape, text))
     groups.sort(key=lambda one: (-one.size_bytes, one.group))
     return MemoryBy(groups=tuple(groups), by=by, total_bytes=peak.total_bytes)
 

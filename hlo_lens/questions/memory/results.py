@@ -433,10 +433,9 @@ def _position(at: str, layout: MemoryLayout, schedule: Sequence[str]) -> int:
         found = names_printed_as(at, starts)
         if len(found) == 1:
             return starts[found[0]]
-    if len(found) == 1:
-        return list(schedule).index(found[0])
-    if found:
+        hint = did_you_mean(at.removeprefix("%"), schedule)
+        raise UnknownNameError(f"no instruction {at} in the schedule{hint}")
+    if len(found) > 1:
         names = f"{plural(len(found), 'name')}: {listed(found, 4)}"
         raise UnknownNameError(f"{at} is the end of {names}")
-    hint = did_you_mean(at.removeprefix("%"), schedule)
-    raise UnknownNameError(f"no instruction {at} in the schedule{hint}")
+    return list(schedule).index(found[0])

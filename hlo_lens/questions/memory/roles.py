@@ -696,22 +696,20 @@ def instruction_values(
     values = []
     for value in (laid[name] for name in names if name in laid):
         allocation = allocations[value.allocation]
-        role = roles.of_value(value.name, value.allocation)
         values.append(
             InstructionValue(
-                instruction=instruction.name,
-                value=value.name,
-                size_bytes=value.size,
-                is_own=value.instruction_name == instruction.name,
-                space=space_name(allocation.color, memory.backend),
-                category=allocation.category,
-                role=role.role,
-                basis=role.basis,
-                allocation=value.allocation,
-                offset=value.offset,
-                start=value.start,
-                end=value.end,
-                shape=value.shape_text,
+                instruction.name,
+                value.name,
+                value.size,
+                value.instruction_name == instruction.name,
+                space_name(allocation.color, memory.backend),
+                allocation.category,
+                *roles.of_value(value.name, value.allocation),
+                value.allocation,
+                value.offset,
+                value.start,
+                value.end,
+                value.shape_text,
             )
         )
     return InstructionValues(values=tuple(values))

@@ -69,7 +69,7 @@ def space_name(color: int, backend: str | None) -> str:
     return names.get(color, f"color {color}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class HostBytes:
     """Bytes in host memory."""
 
@@ -109,7 +109,7 @@ class SpaceFacts:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PeakFacts:
     """Instant of peak use of the default memory space, as `SpaceFacts.peak_bytes` counts."""
 
@@ -119,7 +119,7 @@ class PeakFacts:
     temp_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FigureMismatch:
     """A figure of the framework's ``memory_analysis()`` that differs from ours."""
 
@@ -270,20 +270,12 @@ def memory_statement(
         constant_bytes=default.constant_bytes,
         thread_local_bytes=default.thread_local_bytes,
         host_bytes=HostBytes(
-            argument=host.argument_bytes,
-            output=host.output_bytes,
-            alias=host.alias_bytes,
-            temp=host.temp_bytes or 0,
+            host.argument_bytes, host.output_bytes, host.alias_bytes, host.temp_bytes or 0
         ),
         total_bytes=default.total_bytes or 0,
         peak=None
         if peak is None
-        else PeakFacts(
-            bytes=peak.total_bytes,
-            color=peak.color,
-            shared_bytes=peak.shared_bytes,
-            temp_bytes=peak.temp_bytes,
-        ),
+        else PeakFacts(peak.total_bytes, peak.color, peak.shared_bytes, peak.temp_bytes),
         is_complete=layout.is_complete and layout.are_ranges_complete,
         notes=layout.notes,
     )

@@ -66,14 +66,11 @@ def series_of_roles(roles: MemoryRoles, *, color: int = DEFAULT_SPACE) -> RoleSe
         for instant, number, delta in owned_changes(group):
             if instant < layout.length:
                 changes[roles.values[group[number].key].role][instant] += delta
-    return RoleSeries(
-        length=layout.length,
-        changes={
-            role: found
-            for role, of_role in changes.items()
-            if (found := {instant: delta for instant, delta in sorted(of_role.items()) if delta})
-        },
-    )
+    kept = {
+        role: {instant: delta for instant, delta in sorted(of_role.items()) if delta}
+        for role, of_role in changes.items()
+    }
+    return RoleSeries(length=layout.length, changes={role: c for role, c in kept.items() if c})
 
 
 class LoopBand(NamedTuple):
