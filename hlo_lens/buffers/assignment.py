@@ -73,7 +73,6 @@ class BufferColumns:
         return self.source.text[self.cells[base + first] : self.cells[base + last]]
 
     def number(self, row: int, column: int) -> int | None:
-        """Return the number at a place; None if there is no place."""
         place = self.cells[row * self.stride + column]
         match = NUMBER_PATTERN.match(self.source.text, place) if place > 0 else None
         return None if match is None else int(match[0])
@@ -426,7 +425,6 @@ class BufferAssignment:
         return None if self.values is None else self.values.total_bytes
 
     def is_complete_with(self, values: BufferValues | None) -> bool:
-        """Return whether it is complete, if need be by the used values: XLA lists all of them."""
         if self.is_complete or values is None or not self.ends_without_values:
             return self.is_complete
         is_all = values.is_complete and len(values) == len(self.assigned)

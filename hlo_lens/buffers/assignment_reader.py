@@ -242,7 +242,6 @@ class RuleScan:
             self.gaps.append(Gap.at(self.source, Span(start, max(end, start + 1)), message, lines))
 
     def _has_room(self, lines: int) -> bool:
-        """Return whether a gap can be added; if not, count its lines in the last one."""
         if len(self.gaps) < _MOST_GAPS:
             return True
         self.gaps[-1] = replace(self.gaps[-1], lines=self.gaps[-1].lines + lines)
@@ -332,12 +331,7 @@ def parse_buffer_assignment(
 
     Unread parts are listed in its ``gaps``. A live range in the same text is skipped:
     `parse_live_range` reads it. Of several assignments the first is returned, with a gap at the
-    start of the second.
-
-    Args:
-        text: A ``-buffer-assignment.txt`` dump of any year, or a log with one in it.
-        strict: Raise at the first gap.
-        path: Name of the text for messages; a source has its own.
+    start of the second. `path` is its name for messages.
 
     Raises:
         DumpSyntaxError: If it has no allocations, or, if strict, at the first gap.
@@ -350,13 +344,7 @@ def parse_buffer_assignment(
 def parse_buffer_values(
     text: str | bytes | Source, *, strict: bool = False, path: str = "<text>"
 ) -> BufferValues:
-    """Return the used values of a text: alone, or after the allocations.
-
-    Args:
-        text: A ``-buffer-assignment-values.txt`` dump, or a ``-buffer-assignment.txt`` of the
-            years before April 2026.
-        strict: Raise at the first gap.
-        path: Name of the text for messages; a source has its own.
+    """Return the used values of a text: alone, or after the allocations (before April 2026).
 
     Raises:
         DumpSyntaxError: If it has none, or, if strict, at the first gap.
@@ -397,8 +385,6 @@ class BufferScan(RuleScan):
     """One pass over a source: its assignments and lists of used values, one of them being filled.
 
     Attributes:
-        assignments: Assignments found so far.
-        values: Lists of used values found so far, those of the assignments included.
         part: The assignment or list being filled.
         owner: The assignment to which the next list of used values belongs.
         has_header: Whether the header of the part was found.
@@ -444,7 +430,6 @@ class BufferScan(RuleScan):
         return self.part
 
     def _begin_values(self, start: int) -> BufferValues:
-        """End the previous part and begin used values; they belong to the previous assignment."""
         self.end()
         self.has_header = False
         self.part = BufferValues(columns=BufferColumns(self.source, USED_STRIDE), start=start)

@@ -169,17 +169,14 @@ class HloLiveRange:
         return Rows(self.columns.scheduled, range(len(self.columns.scheduled_names)))
 
     def instruction_at(self, time: LogicalTime) -> str | None:
-        """Return the name of the instruction at a position; None if there is none."""
         times = self.columns.scheduled_times
         return self.columns.scheduled(times.index(time)) if time in times else None
 
     @property
     def buffer_live_ranges(self) -> Sequence[BufferLiveRange]:
-        """Live ranges of all values, in the order of the text, which is by id of the value."""
         return Rows(self.columns.live_range, range(len(self.columns.range_names)))
 
     def live_at(self, time: LogicalTime) -> Sequence[BufferLiveRange]:
-        """Return the ranges of the values alive at a position, both ends inclusive."""
         starts, ends = self.columns.starts, self.columns.ends
         alive = [start <= time <= end for start, end in zip(starts, ends, strict=True)]
         return Rows(self.columns.live_range, list(compress(range(len(starts)), alive)))
@@ -190,7 +187,6 @@ class HloLiveRange:
 
     @property
     def peak_bytes(self) -> int | None:
-        """Sum of the sizes listed at the peak; None without a list."""
         return None if self.peak_moment is None else sum(self.columns.peak_sizes)
 
 
@@ -218,11 +214,6 @@ def parse_live_range(
 
     Unread parts are listed in its ``gaps``. Of several the first is returned, with a gap
     at the start of the second.
-
-    Args:
-        text: A ``-live-range.txt`` dump, or a ``-buffer-assignment.txt`` of before April 2026.
-        strict: Raise at the first gap.
-        path: Name of the text for messages; a source has its own.
 
     Raises:
         DumpSyntaxError: If it has no live range, or, if strict, at the first gap.
@@ -300,7 +291,6 @@ class LiveRangeScan(RuleScan):
         return self.current
 
     def _opened(self, spans: Spans) -> HloLiveRange:
-        """Return the live range being filled; one without its header if there is none."""
         return self.current or self._begin(spans[0][0])
 
     def end(self) -> None:

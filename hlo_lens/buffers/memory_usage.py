@@ -85,13 +85,11 @@ class MemoryUsageReport:
 
     @property
     def total_bytes(self) -> int:
-        """Sum of the sizes of all allocations of all memory spaces."""
         if self.printed_total is not None:
             return self.printed_total
         return sum(space.total_bytes for space in self.spaces)
 
     def bytes_by_color(self) -> dict[int, int] | None:
-        """Return memory space to its bytes; None in the form without memory spaces."""
         if not self.is_by_memory_space:
             return None
         return {space.color: space.total_bytes for space in self.spaces}
@@ -104,11 +102,6 @@ def parse_memory_usage_report(
 
     Unread parts are listed in its ``gaps``. Of several the first is returned, with a gap
     at the start of the second.
-
-    Args:
-        text: A ``-memory-usage-report.txt`` dump.
-        strict: Raise at the first gap.
-        path: Name of the text for messages; a source has its own.
 
     Raises:
         DumpSyntaxError: If it has no report, or, if strict, at the first gap.
@@ -278,16 +271,13 @@ class HumanSize:
 
     @property
     def at_least(self) -> int | None:
-        """Smallest number of bytes printed as this text; None if there is none."""
         return _bounds(self.text)[0]
 
     @property
     def at_most(self) -> int | None:
-        """Largest number of bytes printed as this text; None if there is none."""
         return _bounds(self.text)[1]
 
     def matches(self, size_bytes: int) -> bool:
-        """Return whether a number of bytes is printed as this text."""
         least, most = _bounds(self.text)
         return least is not None and most is not None and least <= size_bytes <= most
 

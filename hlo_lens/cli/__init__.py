@@ -53,7 +53,6 @@ class _Home(NamedTuple):
 
 
 def _declared() -> Iterator[tuple[str, _Home]]:
-    """Yield the commands of all files named ``command.py``, which are not imported for that."""
     package = files(hlo_lens)
     rooms = [f"questions.{room.name}" for room in (package / "questions").iterdir()]
     for room in (*rooms, "cli"):
@@ -118,7 +117,6 @@ class _Commands(click.Group):
 
 
 def _with_topic(command: click.Command) -> click.Command:
-    """Return a command whose help has rare options last, and ends with its topic."""
     described = copy.copy(command)
     described.epilog = f"{command.epilog or ''}\n\nTopic: hlo-lens help {command.name}"
 
@@ -207,8 +205,6 @@ def _occupy_closed_streams() -> None:
 
 
 class _Messages(io.TextIOWrapper):
-    """Standard error whose reader may be gone: messages are dropped, and the results are not."""
-
     def write(self, text: str, /) -> int:
         written = super().write(text)
         self.flush()
@@ -235,7 +231,6 @@ def _buffer_stdout() -> None:
 
 
 def _forget_stdout() -> None:
-    """Redirect standard output to the null device, so that the last flush raises nothing."""
     if sys.stdout is not None:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -57,7 +57,6 @@ def help(topic: str) -> None:  # noqa: A001 # the command's name
 
 
 def _topics() -> dict[str, str]:
-    """Return the texts of the handbook by topic, and by section where that has a name."""
     topics = {
         file.name.removesuffix(".md"): file.read_text("utf-8")
         for file in (files("hlo_lens") / "manual").iterdir()
@@ -83,7 +82,6 @@ def _text_of(topic: str, topics: dict[str, str]) -> str:
 
 
 def _print_topic(text: str, out: TextIO) -> None:
-    """Render Markdown in a terminal; print it as it is anywhere else."""
     if not _is_terminal(out):
         click.echo(text, out, nl=False)
         return

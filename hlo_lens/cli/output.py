@@ -120,7 +120,6 @@ class Output:
     source_url: str | None = None
 
     def write(self, report: Report) -> None:
-        """Write a report; raises OutputError where the file cannot be written."""
         with open_output(self.path_out) as out:
             options = RenderOptions(rows=self.rows, color=self.color, source_url=self.source_url)
             RENDERERS[self.format](report, out, options)
@@ -192,7 +191,6 @@ def _reads(given: Path, target: Path) -> bool:
 
 
 def _format_option(formats: Sequence[str], *names: str) -> Decorator:
-    """Return the option that chooses one of some formats, as a parameter of a name."""
     return click.option(
         *("-f", "--format", *names),
         type=click.Choice(list(formats)),

@@ -68,7 +68,6 @@ def async_start(walk: Walk, call: Invocation, row: int) -> list[int]:
 def _run_wrapped(
     walk: Walk, row: int, start: int, arguments: list[list[int]], given: dict[int, int]
 ) -> None:
-    """Walk the computation of an async operation once all its operands are known."""
     computation, tree = walk.wrapped.get(start), walk.tree(row)
     if computation is None:
         return
@@ -112,7 +111,6 @@ def _has_result(tree: ShapeTree) -> bool:
 def _run_unprinted(
     walk: Walk, call: Invocation, row: int, arguments: list[list[int]], given: dict[int, int]
 ) -> None:
-    """Define the result of the one instruction of a computation that is not printed."""
     walk.schedule += [row] * len(arguments)
     called = walk.called(row) if walk.opcodes[row] == "call-start" else []
     first, instant, tree = len(walk.values), len(walk.schedule), walk.tree(row)
@@ -162,7 +160,6 @@ def unless_wrapped(rule: Rule) -> Rule:
 
 
 def _arrays(tree: ShapeTree, first: int, values: Iterable[int]) -> dict[int, int]:
-    """Return values by the nodes from the first on, without tables of tuples."""
     return {k: value for k, value in enumerate(values, first) if not tree.parts[k].is_tuple}
 
 
@@ -414,7 +411,6 @@ def computation_call(walk: Walk, call: Invocation, row: int) -> list[int]:
 
 
 def _parameter(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Return the caller's argument; in an entry, new values that live from its start."""
     number = parameter_number(walk.module.columns.text(row, OPERANDS, OPERANDS_END))
     if number == 0:
         call.parameter_instant = len(walk.schedule)
@@ -558,7 +554,6 @@ def _rule(opcode: str) -> Rule | None:
 
 
 def _join_donated(walk: Walk, result: Sequence[int]) -> set[int]:
-    """Join donated parameters and their outputs; return the parameters' values."""
     donated: set[int] = set()
     find = walk.merged.find
     root = walk.module.entry.root_row

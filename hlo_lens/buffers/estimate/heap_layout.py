@@ -62,7 +62,6 @@ class UsedBytes:
         self._somewhere: dict[int, _Intervals] = {}
 
     def add(self, interval: Interval, start: int, end: int) -> None:
-        """Mark offsets from `start` up to `end` as used during an interval."""
         begin, last = interval
         first, final = begin // BUCKET, last // BUCKET
         for bucket in {first, final}:
@@ -165,7 +164,6 @@ class BusyTimes:
                 node >>= 1
 
     def over(self, start: int, end: int) -> int:
-        """Return the bits of allocations in use at any instant from `start` to `end`."""
         if start > end:
             return 0
         found = 0
@@ -301,7 +299,6 @@ class _Gaps:
         bisect.insort(self._by_size, self._listed(start, end))
 
     def _remove(self, start: int) -> int:
-        """Remove the gap at an offset; return its end."""
         end = self._ends.pop(start)
         del self._starts[end]
         del self._by_size[bisect.bisect_left(self._by_size, self._listed(start, end))]
@@ -371,7 +368,6 @@ class HeapSimulation:
         self.events = 0
 
     def run(self, buffers: Iterable[int]) -> None:
-        """Fill the chunks with the values of some buffers."""
         values, buffer_of = self._flow.values, self._flow.buffer_of
         starts, ends, orders = values.starts, values.ends, values.orders
         members = [value for buffer in buffers for value in self._flow.buffers[buffer]]
@@ -438,8 +434,6 @@ class HeapSimulation:
 
 
 class _Held:
-    """Values in one allocation, by start: start, end, value."""
-
     def __init__(self) -> None:
         self.values: list[tuple[int, int, int]] = []
         self._is_ascending = True  # by their ends too: no range contains another
@@ -537,7 +531,6 @@ def _is_embedding(opcode: OpcodeTraits) -> bool:
 
 
 def _defined_parts(flow: Dataflow, row: int) -> list[Part]:
-    """Return the parts of a thread-local result with bytes of their own."""
     opcode = flow.table.opcodes[row]
     if opcode_traits(opcode).is_valueless:
         return []
@@ -556,8 +549,6 @@ def heap_layout(flow: Dataflow, sharing: BufferSharing, rules: LayoutRules) -> l
 
 
 class _Assigner:
-    """Assigns one buffer after the other."""
-
     def __init__(self, flow: Dataflow, sharing: BufferSharing, rules: LayoutRules) -> None:
         self._flow = flow
         self._rules = rules
@@ -609,7 +600,6 @@ class _Assigner:
         return self._rules.alignments.get(color, self._rules.alignment)
 
     def _post_order(self, value: int) -> tuple[int, int]:
-        """Return the position of a value in XLA's order, callers first."""
         order = self._values.orders[value]
         if order < PHI_ORDER:
             number = order // NODES
@@ -635,7 +625,6 @@ class _Assigner:
         allocation.is_output |= buffer in self._outputs
 
     def _offer(self, allocation: Allocation) -> None:
-        """Make an allocation reusable by later buffers."""
         allocation.bit = 1 << len(self._reusable)
         self._reusable.append(allocation)
         self._bits_of_color[allocation.color] |= allocation.bit

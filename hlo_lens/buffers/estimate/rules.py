@@ -263,7 +263,6 @@ def table_step(module: HloModule, target: str | None) -> tuple[int, int]:
 
 
 def _step_by_marks(text: str) -> int | None:
-    """Return the step of the chip that a text shows, or None."""
     if any(mark in text for mark in _OLDEST_MARKS):
         return _OLDEST
     if _V4_MARK in text:

@@ -80,7 +80,6 @@ class ShapeTree:
         return known
 
     def at(self, index: Iterable[int]) -> int | None:
-        """Return the node at a shape index, or None."""
         node = 0
         for position in index:
             below = self.children(node)
@@ -315,7 +314,6 @@ class FusedBody:
         return opcode in ELEMENTWISE
 
     def before(self, position: int) -> Iterator[int]:
-        """Yield an instruction and those from which it is computed elementwise, first operands."""
         yield position
         while self.opcodes[position] in ELEMENTWISE | {"bitcast"} and self.operands[position]:
             position = self.operands[position][0]
@@ -342,7 +340,6 @@ class FusedBodies:
         return None if place == NOTHING else HloComputation(self._module, place)
 
     def of(self, row: int) -> FusedBody | None:
-        """Return the body of a fusion; None if there is none, or its result is lost."""
         computation = self.computation(row)
         if computation is None or computation.root_row < 0:
             return None
@@ -402,7 +399,6 @@ class FusedBodies:
                 yield number, (), (k,) if is_tuple else ()
 
     def _updated_parameter(self, body: FusedBody, position: int, depth: int) -> int | None:
-        """Return the number of the parameter that an output of a fusion is written into."""
         number = 0 if body.opcodes[position] in _UPDATES else None
         if body.opcodes[position] == "fusion":
             pairs = self.in_place(body.rows[position], depth - 1)
@@ -561,7 +557,6 @@ class BufferSharing:
 
 
 def _used_elementwise(body: FusedBody, parameter: int, *, through_tuples: bool) -> bool:
-    """Whether all direct and indirect uses of a parameter are elementwise (or tuples)."""
     queue, visited = [parameter], {parameter}
     for current in queue:
         for user in body.users[current]:
@@ -602,7 +597,6 @@ def _gpu_may_share(flow: Dataflow, row: int, number: int, node: int, given: Part
 
 
 def _is_alike(given: Part, made: Part) -> bool:
-    """Whether two parts have the same shape, or as many elements of as many bits."""
     if given is made or given.shape == made.shape:
         return True
     counts = {part.shape.element_count for part in (given, made)}
@@ -624,7 +618,6 @@ class _GpuFusion:
         self._reduction = next(reductions, None)  # that it is built around
 
     def may_share(self, parameter: int, index: ShapeIndex) -> bool:
-        """Whether an output may be written over a parameter."""
         body = self._body
         output = body.root
         if body.opcodes[output] == "tuple":
@@ -650,7 +643,6 @@ class _GpuFusion:
         )
 
     def _is_in_one_order(self, outputs: Sequence[int], written: int) -> bool:
-        """Whether several outputs that read a parameter are written in the same order."""
         body = self._body
         chains = (p for output in outputs for p in body.before(output))
         return body.opcodes[written] in ELEMENTWISE and not any(

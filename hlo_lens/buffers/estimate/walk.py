@@ -45,21 +45,13 @@ _HANDING = opcodes_where(lambda traits: traits.is_handing)
 
 @dataclass(slots=True, eq=False)
 class Invocation:
-    """A computation with its arguments.
-
-    Attributes:
-        computation: The computation.
-        start: Instant of its first instruction.
-        arguments: Values of each parameter; None for an entry, whose parameters define theirs.
-        parameter_instant: Instant of its parameter 0.
-        root: Values of its result; empty until the walk over it ends.
-    """
+    """A computation with its arguments."""
 
     computation: HloComputation
-    start: int
-    arguments: list[list[int]] | None
-    parameter_instant: int
-    root: list[int] = field(default_factory=list)
+    start: int  # instant of its first instruction
+    arguments: list[list[int]] | None  # None for an entry, whose parameters define their values
+    parameter_instant: int  # of its parameter 0
+    root: list[int] = field(default_factory=list)  # empty until the walk over it ends
 
 
 class Walk:
@@ -125,7 +117,6 @@ class Walk:
         return [HloComputation(self.module, call.place) for call in calls if call.place != NOTHING]
 
     def skip(self, what: str) -> None:
-        """Note something that was not understood."""
         self.skipped[what] = self.skipped.get(what, 0) + 1
 
     def enter(self, computation: HloComputation, arguments: list[list[int]]) -> Invocation:
@@ -244,7 +235,6 @@ class Walk:
         return chosen
 
     def define(self, row: int, node: int, part: Part, start: int | None = None) -> int:
-        """Return a new value of a row, which lives from here on, or from an earlier instant."""
         instant = len(self.schedule)
         place = row * NODES + node
         begins = instant if start is None else start
@@ -257,7 +247,6 @@ class Walk:
         return [self.define(row, node, part) for node, part in enumerate(parts)]
 
     def lost(self, row: int, what: str) -> list[int]:
-        """Note something that was not understood; return new values for a row's result."""
         self.skip(what)
         return self.define_all(row)
 
@@ -275,7 +264,6 @@ class Walk:
         return found
 
     def operand(self, row: int, number: int) -> list[int]:
-        """Return the values of an operand at each node of it; empty if unknown."""
         places = self.operands[row]
         if number >= len(places):
             return []
@@ -293,11 +281,7 @@ class Walk:
     ) -> None:
         """Put the outputs that a row updates in place into the buffers of their operands.
 
-        Args:
-            row: The instruction.
-            found: Its values.
-            opcode: Its opcode.
-            prefix: Index of these outputs in its shape.
+        They are at an index of its shape that begins with a prefix.
         """
         tree, find, places = self.tree(row), self.merged.find, self.operands[row]
         fused = self.fusions.in_place(row) if opcode == "fusion" else ()

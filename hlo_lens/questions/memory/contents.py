@@ -141,8 +141,6 @@ def compiler_copies(module: ModuleDump) -> int:
 
 
 class _Groups:
-    """Groups of values with the same content, in the text before optimizations."""
-
     def __init__(self, module: HloModule) -> None:
         self._module = module
         self._opcodes = module.opcodes[:]
@@ -163,7 +161,6 @@ class _Groups:
                     yield group, found[1]
 
     def elements(self, value: Value) -> int:
-        """Return the number of elements of an array; 0 for tuples."""
         shape = self.steps.shape(value)
         return 0 if shape is None or shape.is_tuple else shape.element_count or 0
 
@@ -208,7 +205,6 @@ class _Groups:
         return Content(kind=kind, dimensions=sizes, copies=copies, place=place)
 
     def _back(self, value: Value | None, through: frozenset[str], wanted: str) -> Value | None:
-        """Return the value of an opcode that one is computed from through some others."""
         waiting, seen = [value], {value}
         while waiting:
             one = waiting.pop()
@@ -240,7 +236,6 @@ class _Groups:
         return found, self._content(kind, Value(forward[0]))
 
     def _table(self, row: int) -> tuple[Value, Content] | None:
-        """Return a comparison with positions that is a mask, or a one-hot table of a product."""
         value = Value(row)
         if self.elements(value) < _LEAST_BYTES:
             return None

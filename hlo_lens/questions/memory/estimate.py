@@ -25,12 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryEstimate:
-    """Estimated memory of a module.
+    """Estimated memory of a module by the rules of a backend; notes say what is not modelled.
 
-    Attributes:
-        backend: Backend whose rules were applied: ``cpu``, ``gpu`` or ``tpu``.
-        temp_bytes: Preallocated temporaries, as ``Compiled.memory_analysis()`` counts them.
-        layout: All allocations and values; its notes describe what is not modelled.
+    `temp_bytes` are preallocated temporaries, as ``Compiled.memory_analysis()`` counts them.
     """
 
     backend: str
@@ -39,12 +36,7 @@ class MemoryEstimate:
 
 
 def why_no_estimate(table: InstructionTable, *, in_text_order: bool = False) -> str | None:
-    """Return the reason that a module's text allows no estimate, or None.
-
-    Args:
-        table: The module.
-        in_text_order: Whether a text without a schedule is assumed to run in its own order.
-    """
+    """Return the reason that a module's text allows no estimate, or None."""
     module = table.module
     if not module.computations or not module.entry.rows:
         return "the text has no entry computation"
@@ -106,7 +98,6 @@ def _temp_bytes(flow: Dataflow, rules: BackendRules, allocations: Sequence[Alloc
 
 
 def _is_in_memory(flow: Dataflow, value: int) -> bool:
-    """Whether a value is in memory: a TPU keeps tables and integer scalars elsewhere."""
     part = flow.values.parts[value]
     if part.is_tuple:
         return False
@@ -149,7 +140,6 @@ def _laid(
 
 
 def _value_name(flow: Dataflow, value: int) -> tuple[str, str]:
-    """Return the name of a value with its shape index, and that of its instruction."""
     row, node = divmod(flow.values.places[value], NODES)
     name = flow.table.module.columns.name(row)
     index = ",".join(map(str, flow.tree(row).index(node))) if node else ""

@@ -64,8 +64,6 @@ def by_allocation(occupants: Iterable[Occupant], length: int) -> Iterable[list[O
 
 
 class _Pieces:
-    """Pieces of one allocation with their owners, disjoint and in order."""
-
     def __init__(self) -> None:
         self.starts: list[int] = []
         self.ends: list[int] = []
@@ -254,11 +252,9 @@ class MemoryLayout:
 
     @property
     def colors(self) -> tuple[int, ...]:
-        """Memory spaces that have allocations, ascending; always with the default one."""
         return tuple(sorted({DEFAULT_SPACE} | {a.color for a in self.allocations}))
 
     def held(self, color: int) -> list[LaidAllocation]:
-        """Return the allocations of a memory space that are held during the whole program."""
         return [one for one in self.allocations if one.color == color and one.is_held]
 
     def held_bytes(self, color: int) -> int:
@@ -292,7 +288,6 @@ class MemoryLayout:
         return found
 
     def temporary_series(self, color: int = DEFAULT_SPACE) -> list[int] | None:
-        """Return the union of the temporaries at each instant; None without a schedule."""
         if self.length is None:
             return None
         if color not in self._temporaries:
@@ -312,14 +307,12 @@ class MemoryLayout:
         return [held + size for size in temporaries]
 
     def used_series(self, color: int = DEFAULT_SPACE) -> list[int] | None:
-        """Return the bytes of all values alive at each instant; None without a schedule."""
         if self.length is None:
             return None
         return occupied_bytes(self.occupants(color), self.length)
 
     @property
     def unplaced(self) -> int:
-        """Number of temporary values of unknown live range; they count at no instant."""
         return sum(1 for _ in self._rangeless("temp"))
 
     @property
@@ -388,7 +381,6 @@ def layout_of_dump(
 def _instants(
     live_range: HloLiveRange | LiveRanges | None,
 ) -> tuple[Sequence[str] | None, Mapping[str, tuple[int, int]]]:
-    """Return the schedule, and the range of each value."""
     from hlo_lens.buffers.live_range import LiveRanges
 
     if isinstance(live_range, LiveRanges):

@@ -214,7 +214,6 @@ def _instant(results: MemoryResults, at: str, color: int) -> PeakMemory | None:
 
 
 def _page_of_texts(module: ModuleDump) -> ModulePage:
-    """Return the page of a module of unknown memory: its texts about memory, or why it is so."""
     text = module.hlo
     if text is None:
         reason = no_hlo_text(module)
@@ -401,7 +400,6 @@ def peak_table(results: MemoryResults, peak: PeakMemory) -> Table:
 
 
 def _groups_table(peak: PeakMemory, groups: MemoryBy) -> Table:
-    """Return the table of the bytes at an instant in groups; operations are indented by depth."""
     title = f"Bytes at {_instant_text(peak)} by"
     shown = ("size_bytes", "share", "values")
     if groups.by != "op":
@@ -418,7 +416,6 @@ def _instant_text(peak: PeakMemory) -> str:
 
 
 def _chart(timeline: MemoryTimeline, space: str) -> Table:
-    """Return the timeline as bars, each the largest of a range of instants."""
     instants = timeline.instants
     step = max(1, -(-len(instants) // _BARS))
     ranges = (instants[start : start + step] for start in range(0, len(instants), step))

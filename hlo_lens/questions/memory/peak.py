@@ -201,7 +201,6 @@ class PeakMemory(Records[PeakRow]):
 
     @cached_property
     def makers(self) -> Mapping[str, HloInstruction]:
-        """Instructions that made the values, by value; empty without HLO text."""
         module, origins = self.module, self._origins
         if module is None or origins is None:
             return {}
@@ -219,7 +218,6 @@ class PeakMemory(Records[PeakRow]):
         return NO_ORIGIN if known is None or origins is None else origins.of_value(known)
 
     def stack_of(self, value: LiveValue) -> Stack:
-        """Return the call stack of the origin of a value, innermost first."""
         return () if self._origins is None else self._origins.stack(self.origin_of(value))
 
     @property
@@ -249,7 +247,6 @@ class PeakMemory(Records[PeakRow]):
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes that the rows count more than once: sum of sizes minus their union."""
         return sum(value.size_bytes for value in self.live) - self.total_bytes
 
     def residual_rows(self) -> tuple[Row, ...]:
@@ -388,7 +385,6 @@ class MemoryBy(Records[MemoryGroup]):
 
     @property
     def is_unattributed(self) -> bool:
-        """Whether most bytes that are not of arguments belong to no group."""
         sizes = {group.group: group.size_bytes for group in self.groups}
         nameless = sizes.get(UNATTRIBUTED, 0) + sizes.get(RESULTS, 0)
         return nameless * 2 > self.total_bytes - sizes.get(PARAMETERS, 0)
@@ -469,8 +465,6 @@ class MemoryTree(Records[Scope]):
 
 @dataclass(slots=True)
 class _Branch:
-    """A scope with its bytes and values, those of inner scopes included."""
-
     name: str
     size_bytes: int = 0
     values: int = 0

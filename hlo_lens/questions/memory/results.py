@@ -81,7 +81,6 @@ class MemoryResults:
         return self.peak.to_frame()
 
     def to_dict(self) -> dict[str, object]:
-        """Return statement and peak, each as a dictionary; None for an unknown peak."""
         peak = None if self.peak is None else self.peak.to_dict()
         return {"statement": self.statement.to_dict(), "peak": peak}
 
@@ -207,7 +206,6 @@ def _results(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
 
 
 def _estimated(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
-    """Return the estimate from HLO text; None without a schedule."""
     from hlo_lens.questions.memory.estimate import memory_estimate
 
     table = instruction_table(dump)

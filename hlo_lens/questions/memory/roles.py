@@ -135,7 +135,6 @@ class ArgumentCopies:
         return None, False
 
     def target(self, row: int) -> str:
-        """Return what a custom call calls."""
         return self.module.instruction(row).attributes.get("custom_call_target", "")
 
 
@@ -282,8 +281,6 @@ _FUNCTION_ARGUMENT = re.compile(r"args\[\d+\]|[A-Za-z_]\w*(?=[\[.]\D|\[)")
 
 
 class _Leaf(NamedTuple):
-    """A leaf of a parameter: its name, shape, and the output that replaces it, if any."""
-
     value: Value
     name: str
     shape: str | None
@@ -335,7 +332,6 @@ class ArgumentRoles:
         return self._roles.get(value, NO_ROLE)
 
     def of_number(self, number: int) -> Role:
-        """Return the role of a parameter that is an array."""
         row = self._rows.get(number)
         return NO_ROLE if row is None else self.of_leaf(Value(row))
 
@@ -396,7 +392,6 @@ class ArgumentRoles:
         return found
 
     def _nearby(self, output: Value) -> Iterator[Value]:
-        """Yield the arguments of which copies are a few operations before an output."""
         waiting = [self._steps.definition(output)]
         seen = set(waiting)
         for _ in range(_NEAR):
@@ -415,7 +410,6 @@ class ArgumentRoles:
             waiting = before[:_OPERANDS]
 
     def _read_uses(self) -> None:
-        """Find how the program uses its arguments: by products, gathers, broadcasts, kernels."""
         steps, columns = self._steps, self.copies.module.columns
         has_backward = BACKWARD in columns.source.text
         for row, opcode in enumerate(steps.opcodes):
@@ -508,7 +502,6 @@ class MemoryRoles:
     allocations: Mapping[int, Role] = field(repr=False)
 
     def of_value(self, name: str, allocation: int) -> Role:
-        """Return the role of a value that is alive: of its allocation if that is held."""
         held = self.allocations.get(allocation)
         return self._by_name.get(name, NO_ROLE) if held is None else held
 
@@ -552,8 +545,6 @@ def _role_of_use(allocation: LaidAllocation) -> Role:
 
 
 class _TextRoles:
-    """Roles that follow from the HLO text."""
-
     def __init__(self, layout: MemoryLayout, dump: ModuleDump) -> None:
         self._layout, self._module, self._origins = layout, hlo_text(dump), origins(dump)
         self._steps = self._origins.steps
@@ -598,7 +589,6 @@ class _TextRoles:
 
     @cached_property
     def _filled(self) -> set[Value]:
-        """Values that become saved activations: before a loop writes them, or a copy is made."""
         steps = self._steps
         waiting = [
             steps.definition(known)
@@ -618,7 +608,6 @@ class _TextRoles:
         return found
 
     def _is_saved(self, value: LaidValue, known: Value) -> bool:
-        """Return whether a value is made in the forward pass and last used in the backward pass."""
         end = value.end
         if end is None or end >= len(self._backward) or not self._backward[end]:
             return False

@@ -322,7 +322,6 @@ def _space(
 
 
 def _padding(peak: PeakMemory) -> int | None:
-    """Return the bytes of live values beyond their elements; tables of tuples have none."""
     paddings = [value.padding_bytes for value in peak.live if not value.shape.startswith("(")]
     return sum_of(paddings)
 
