@@ -12,7 +12,7 @@ import re
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from hlo_lens.grammar.lines import LineParser, LineRule
 from hlo_lens.shapes.shape import parse_shape
@@ -36,7 +36,8 @@ VALUE_SIZE, VALUE_OFFSET, VALUE_SHAPE, VALUE_END = range(4, 8)
 """Further columns of an assigned value."""
 ASSIGNED_STRIDE = 8
 
-USED_STRIDE = 4
+USED_STRIDE = 5
+"""A used value has the place after its colour, too."""
 
 LARGEST_OFFSET = (1 << 31) - 1
 """Longest text whose offsets fit into 32 bits."""
@@ -85,76 +86,43 @@ WORD = LineRule("word", *FILES, is_line=False)
 _PARSER = LineParser(*FILES, rules=(), names={})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllocationWords:
-    """What an allocation line has after the size.
+class AllocationWords(NamedTuple):
+    """What an allocation line has after the size, besides shapes and pages.
 
     Attributes:
         color: Memory space; 0, the default, is not printed.
-        page_id: Page of its heap; None before August 2026.
         parameter_number: Number of the entry parameter in it, or of which a part is in it.
-        param_shape_index: Index of the part of the parameter in it, () for all of it.
-        parameter_shape_text: Shape without layout: of the part since August 2025, of the whole
-            parameter before.
-        output_shape_text: Shape of the module's result if its root value is here.
         is_constant: Whether it is of a constant of the program.
         is_thread_local: Whether it is local to a called computation, a reducer or a thread: in no
             heap.
         maybe_live_out: Whether it may be part of the module's result.
         is_preallocated_temp: Whether it is none of parameter, result, constant and thread-local.
-        other: Unknown words, as printed.
     """
 
-    color: int = 0
-    page_id: int | None = None
-    parameter_number: int | None = None
-    param_shape_index: ShapeIndex | None = None
-    parameter_shape_text: str | None = None
-    output_shape_text: str | None = None
-    is_constant: bool = False
-    is_thread_local: bool = False
-    maybe_live_out: bool = False
-    is_preallocated_temp: bool = False
-    other: tuple[str, ...] = ()
+    color: int
+    parameter_number: int | None
+    is_constant: bool
+    is_thread_local: bool
+    maybe_live_out: bool
+    is_preallocated_temp: bool
 
 
 @functools.lru_cache(maxsize=1 << 12)
 def allocation_words(text: str) -> AllocationWords:
     """Return the words after the size of an allocation; of a repeated word, the first counts."""
-    groups = WORD.groups
-    found: dict[int, str] = {}
-    other: list[str] = []
+    found: dict[str, str] = {}
     for spans in _PARSER.items("words", WORD, text):
-        for number, (start, end) in enumerate(spans[1:], 1):
-            if start >= 0 and number == groups["OTHER"]:
-                other.append(text[start:end].rstrip())
-            elif start >= 0:
-                found.setdefault(number, text[start:end])
-
-    def number_at(name: str) -> int | None:
-        return int(found[groups[name]]) if groups[name] in found else None
-
-    index = found.get(groups["part_index"], found.get(groups["parameter_index"]))
+        for name, group in WORD.groups.items():
+            start, end = spans[group]
+            if start >= 0:
+                found.setdefault(name, text[start:end])
+    number = found.get("PARAMETER")
+    words = "CONSTANT", "THREAD_LOCAL", "MAYBE_LIVE_OUT", "PREALLOCATED_TEMP"
     return AllocationWords(
-        color=number_at("COLOR") or 0,
-        page_id=number_at("PAGE"),
-        parameter_number=number_at("PARAMETER"),
-        param_shape_index=None if index is None else parse_index(index),
-        parameter_shape_text=found.get(groups["parameter_shape"]),
-        output_shape_text=found.get(groups["output_shape"]),
-        is_constant=groups["CONSTANT"] in found,
-        is_thread_local=groups["THREAD_LOCAL"] in found,
-        maybe_live_out=groups["MAYBE_LIVE_OUT"] in found,
-        is_preallocated_temp=groups["PREALLOCATED_TEMP"] in found,
-        other=tuple(other),
+        int(found.get("COLOR", 0)),
+        None if number is None else int(number),
+        *(word in found for word in words),
     )
-
-
-def allocation_shapes(text: str) -> list[tuple[int, int]]:
-    """Return the places of the shapes in the words of an allocation."""
-    groups = [WORD.groups[name] for name in ("parameter_shape", "output_shape")]
-    spans = [word[group] for word in _PARSER.items("words", WORD, text) for group in groups]
-    return [(start, end) for start, end in spans if start >= 0 and text[start] != "<"]
 
 
 class _Value:

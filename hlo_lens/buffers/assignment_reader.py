@@ -24,7 +24,6 @@ from hlo_lens.buffers.assignment import (
     BufferAssignment,
     BufferColumns,
     BufferValues,
-    allocation_shapes,
 )
 from hlo_lens.grammar.lines import LineParser, LineRule, terminal
 from hlo_lens.hlo.text import LINE_SHAPE
@@ -414,7 +413,6 @@ class BufferScan(RuleScan):
             (_VALUES_TITLE, self._values_title),
         )
         self._shapes: dict[str, DumpSyntaxError | None] = {}  # with the errors of malformed ones
-        self._right_words: set[str] = set()
 
     # ---- parts ---------------------------------------------------------------------------------
 
@@ -472,19 +470,12 @@ class BufferScan(RuleScan):
     def _title(self, spans: Spans) -> None:
         self._begin_assignment(spans[0][0], has_header=True)
 
-    def _allocation(self, spans: Spans) -> DumpSyntaxError | None:
+    def _allocation(self, spans: Spans) -> None:
         _, (number, _), (size, _), (words, words_end) = spans
-        text = self.text[words:words_end]
-        if text not in self._right_words:
-            for first, last in allocation_shapes(text):
-                if problem := self._shape_problem(words + first, words + last):
-                    return problem
-            self._right_words.add(text)
         part = self.part
         if not isinstance(part, BufferAssignment):
             part = self._begin_assignment(number, has_header=False)
         part.columns.cells.extend((number, size, words, words_end, len(part.assigned)))
-        return None
 
     def _assigned_value(self, spans: Spans) -> DumpSyntaxError | None:
         (start, end), (number, _), (name, name_end), (_, index_end), *places = spans
@@ -511,12 +502,12 @@ class BufferScan(RuleScan):
         self.has_header = True
 
     def _used_value(self, spans: Spans) -> None:
-        (start, _), (number, _), (name, name_end), (_, index_end), *_ = spans
+        (start, _), (number, _), (name, name_end), (_, index_end), (after, _), *_ = spans
         part = self.part
         if not isinstance(part, BufferValues):
             part = self._begin_values(start)
         index_end = name_end if index_end < 0 else index_end
-        part.columns.cells.extend((number, name, name_end, index_end))
+        part.columns.cells.extend((number, name, name_end, index_end, after))
 
     def _shape_problem(self, start: int, end: int) -> DumpSyntaxError | None:
         """Return the error of a malformed shape between two offsets, or None."""

@@ -92,7 +92,7 @@ for space in (" ", "  "):
     assert plan.is_complete
     ranges = parse_live_range(RANGES.replace("    p{}:", 4 * space + "p{}:"))
     assert not ranges.gaps and ranges.is_complete, ranges.gaps
-    assert [r.bounds for r in ranges.buffer_live_ranges] == [(0, 1)]
+    assert [r[2:] for r in ranges.buffer_live_ranges] == [(0, 1)]
 kinds = [sniff(text).name for text in (HLO, ASSIGNMENT, VALUES, RANGES, REPORT)]
 assert kinds == [
     "HLO", "BUFFER_ASSIGNMENT", "BUFFER_VALUES", "LIVE_RANGE", "MEMORY_USAGE_REPORT"

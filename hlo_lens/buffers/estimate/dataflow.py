@@ -373,7 +373,7 @@ def _merge(walk: Walk, kept: int, gone: int) -> None:
 
 
 def conditional(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Walk the branches; return their common results, and a phi where they differ."""
+    """Walk the branches; return a phi for each of their results."""
     parts = walk.tree(row).parts
     roots = []
     for number, computation in enumerate(walk.called(row)):
@@ -388,9 +388,6 @@ def conditional(walk: Walk, call: Invocation, row: int) -> list[int]:
     found = []
     for node, part in enumerate(parts):
         given = {find(root[node]) for root in roots}
-        if len(given) == 1:
-            found.append(given.pop())
-            continue
         result = walk.define_phi(row, node, part, len(walk.schedule))
         for value in given:
             walk.joined.union(value, result)
@@ -464,21 +461,11 @@ def _all_reduce_done(walk: Walk, call: Invocation, row: int) -> list[int]:
     return async_done(walk, call, row)
 
 
-def _copy(walk: Walk, call: Invocation, row: int) -> list[int]:
-    """Return a new value; of a tuple, only its table is copied."""
-    operand = walk.operand(row, 0)
-    parts = walk.tree(row).parts
-    if len(parts) > 1 and len(operand) == len(parts):
-        return [walk.define(row, 0, parts[0]), *operand[1:]]
-    return walk.define_all(row)
-
-
 _RULES: Mapping[str, Rule | None] = {
     **dict.fromkeys(opcodes_where(lambda one: one.is_view and one.is_forwarding), _forward),
     "parameter": _parameter,
     "get-tuple-element": _element,
     "tuple": _table,
-    "copy": _copy,
     "while": loop,
     "conditional": conditional,
     "call": computation_call,
