@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import click
 
@@ -31,15 +31,6 @@ if TYPE_CHECKING:
     from hlo_lens.render.table import Report
     from hlo_lens.render.to_json import ModulePage
     from hlo_lens.shapes.mesh import Mesh
-
-
-class Question(Protocol):
-    """A function of the API that makes the report on some modules."""
-
-    def __call__(
-        self, modules: Sequence[ModuleDump], /, *, progress: Progress | None = None
-    ) -> Report:
-        """Return the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,12 +150,15 @@ def answer(
     path: str,
     reading: Reading,
     output: Output,
-    ask: Question,
+    ask: Callable[..., Report],
     *,
     log: ModuleDump | None = None,
     reads_all: bool = True,
 ) -> None:
-    """Read modules, write the report on them, and check that enough of them was understood."""
+    """Read modules, write the report on them, and check that enough of them was understood.
+
+    The report is made by ``ask(modules, progress=...)``.
+    """
     with progress_bar("reading") as progress:
         read = reading.read(path, progress)
         modules = read if reads_all else reading.meant(read)

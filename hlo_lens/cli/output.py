@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from inspect import signature
 from io import TextIOWrapper
@@ -145,18 +145,13 @@ def open_output(path: str | None, mode: Literal["w", "a"] = "w") -> Iterator[Tex
         yield sys.stdout
         return
     refuse_input(path)
-    with ExitStack() as stack:
-        file = stack.enter_context(replaced_file(path)) if mode == "w" else Path(path)
-        stack.enter_context(_write_errors(path))
-        yield stack.enter_context(
-            file.open(mode, encoding="utf-8", errors="backslashreplace", newline="")
-        )
-
-
-@contextmanager
-def _write_errors(path: str) -> Iterator[None]:
+    replaced = replaced_file(path) if mode == "w" else nullcontext(Path(path))
     try:
-        yield
+        with (
+            replaced as file,
+            file.open(mode, encoding="utf-8", errors="backslashreplace", newline="") as out,
+        ):
+            yield out
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
 

@@ -440,12 +440,11 @@ def _misfits(allocations: Sequence[LaidAllocation], values: Sequence[LaidValue])
 
 
 def _category(allocation: BufferAllocation) -> str:
-    if allocation.parameter_number is not None:
-        return "argument"
-    if allocation.is_thread_local:
-        return "thread-local"
-    if allocation.maybe_live_out:
-        return "output"
-    if allocation.is_constant:
-        return "constant"
-    return "temp" if allocation.is_preallocated_temp else "other"
+    purposes = {
+        "argument": allocation.parameter_number is not None,
+        "thread-local": allocation.is_thread_local,
+        "output": allocation.maybe_live_out,
+        "constant": allocation.is_constant,
+        "temp": allocation.is_preallocated_temp,
+    }
+    return next((name for name, holds in purposes.items() if holds), "other")
