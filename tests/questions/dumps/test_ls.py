@@ -98,15 +98,6 @@ def test_a_cut_text_is_named_first_and_ends_with_4(tmp_path: Path) -> None:
     assert result.exit_code == 4
 
 
-def test_folders_of_other_names_are_not_called_processes(tmp_path: Path) -> None:
-    for folder in ("baseline", "tuned"):
-        write(tmp_path, {f"{folder}/module_0001.jit_f.cpu_after_optimizations.txt": PROGRAM})
-    result = run(tmp_path)
-    assert "folders      2: baseline, tuned; compared as if they were processes" in result.stdout
-    assert "same in all  1 program the same" in result.stdout
-    assert "processes    " not in result.stdout
-
-
 def test_json_has_every_module_and_every_file(job: Path) -> None:
     write(job, {"rank_0/module_0006.debug_options": "xla_dump_to: 1\n", "notes.md": "words"})
     data = json.loads(run(job, "-f", "json").stdout)
@@ -154,18 +145,6 @@ def test_bad_module_is_listed_with_its_problem(tmp_path: Path) -> None:
     assert run(tmp_path, "--module", "jit_f", "--strict").exit_code == 0
 
 
-def test_single_file_can_be_listed(tmp_path: Path) -> None:
-    write(tmp_path, {"a.txt": hlo("a") + hlo("b", opcode="sine")})
-    data = json.loads(run(tmp_path / "a.txt", "-f", "json").stdout)
-    assert [m["name"] for m in data["modules"]] == ["a", "b"]
-
-
-def test_folder_without_dumps_is_unreadable(tmp_path: Path) -> None:
-    result = run(tmp_path)
-    assert result.exit_code == 3
-    assert "no HLO text in it; it holds no file at all" in result.stderr
-
-
 def test_memory_left_out_for_size_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,14 +162,6 @@ def test_memory_left_out_for_size_is_reported(
     data = CliRunner().invoke(main, ["report", str(tmp_path), "-f", "json"]).stdout
     module = json.loads(data)["modules"][0]
     assert (module["memory"], module["is_estimate_left_out"]) == (None, True)
-
-
-def test_csv_has_the_module_of_each_row_first() -> None:
-    text = run(SAMPLES / "cpu" / "tp_mlp", "-f", "csv").stdout
-    first, *rows = text.split("\n\n")[0].splitlines()
-    assert first.split(",")[:2] == ["module", "table"]
-    assert "name" not in first.split(",")
-    assert {row.split(",")[0] for row in rows} == {"jit_train_step"}
 
 
 def some(name: str, number: int, **changes: object) -> ListingFacts:
@@ -224,15 +195,6 @@ def test_compiles_of_one_function_are_one_group_whose_largest_is_shown() -> None
     assert [*step.shapes.items()] == [(("f32[8]",), 2), (("f32[9]",), 1)]
     each = module_groups([HELPER, STEP, same, again], is_grouped=False)
     assert [g.largest.number for g in each.groups] == [9, 3, 8, 1]
-
-
-def test_shapes_of_all_devices_are_no_retrace_of_those_of_one() -> None:
-    begun = replace(STEP, number=9, stage="before_optimizations", devices=8, peak_bytes=None)
-    begun = replace(begun, signature=("f32[64]",))
-    (step,) = module_groups([STEP, begun]).groups
-    assert (len(step.modules), [*step.shapes.items()]) == (2, [(("f32[8]",), 1)])
-    (step,) = module_groups([begun, replace(begun, number=10)]).groups
-    assert [*step.shapes.items()] == [(("f32[64]",), 2)]
 
 
 def test_text_without_a_number_is_no_retrace() -> None:

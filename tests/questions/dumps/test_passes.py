@@ -171,22 +171,6 @@ def test_text_names_the_pass(tmp_path: Path) -> None:
     assert "changes   none" in run(tmp_path, "--track", "all-gather").stdout
 
 
-def test_texts_without_a_place_among_the_passes_are_left_out(tmp_path: Path) -> None:
-    texts = {f"module_0000.m.{stage}.txt": text for stage, text in PASSES}
-    write(tmp_path, {**texts, "module_0000.m.after_spmd_partitioner.txt": PASSES[0][1]})
-    data = json.loads(run(tmp_path, "--track", "%copy", "-f", "json").stdout)
-    assert data["modules"][0]["left_out"] == ["after_spmd_partitioner"]
-
-
-def test_first_and_last_amount_are_of_texts_that_could_be_read(tmp_path: Path) -> None:
-    texts = {f"module_0000.m.{stage}.txt": text for stage, text in PASSES}
-    first = f"module_0000.m.{PASSES[0][0]}.txt"
-    write(tmp_path, {**texts, first: "HloModule m\n\n!!!\n"})
-    out = run(tmp_path, "--track", "copy").stdout
-    assert f"from, to    0 in {PASSES[1][0]}, 0 in {PASSES[-1][0]}" in out
-    assert "1 text could not be read" in out
-
-
 def test_dump_without_passes_is_exit_3() -> None:
     result = run(SAMPLES / "cpu" / "wasteful", "--track", "copy")
     assert (result.exit_code, result.stdout) == (3, "")

@@ -112,11 +112,6 @@ def test_instructions_of_one_name_are_all_shown_without_memory_that_may_be_of_an
     )
 
 
-def test_sharding_is_printed_as_written() -> None:
-    assert shown("p", dump="-", stdin=TEXT)[0]["sharding"] == "{devices=[2]<=[2]}"
-    assert "sharding     {devices=[2]<=[2]}" in run("-", "p", stdin=TEXT).stdout
-
-
 def test_a_tuple_passes_on_the_values_of_its_elements() -> None:
     (loop,) = shown("tuple.74")
     own = {one["value"] for one in loop["values"] if one["is_own"]}
@@ -153,13 +148,6 @@ def test_values_are_those_of_the_memory_command() -> None:
     for one in temporaries:
         same = ("size_bytes", "allocation", "offset", "start", "end", "shape", "category")
         assert {key: known[one["value"]][key] for key in same} == {key: one[key] for key in same}
-
-
-@pytest.mark.parametrize("form", ["text", "json", "md", "csv", "html"])
-def test_every_format(form: str) -> None:
-    result = run(DUMP, "all-reduce.11", "while.36", "add.clone", "-f", form)
-    assert result.exit_code == 0
-    assert "all-reduce.11" in result.stdout
 
 
 def test_unknown_names_have_the_nearest() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 from pathlib import Path
@@ -129,29 +128,6 @@ def test_samples_are_valid_by_the_standard_and_for_github(sample: str) -> None:
     STANDARD_VALIDATOR.validate(found)
 
 
-def test_the_schema_of_the_standard_finds_faults() -> None:
-    found = _sarif(WASTEFUL)
-    found["runs"][0]["results"][0]["level"] = "info"
-    with pytest.raises(jsonschema.ValidationError):
-        STANDARD_VALIDATOR.validate(found)
-
-
-def test_the_schema_is_the_published_one() -> None:
-    stated = (STANDARD.parent / "README.md").read_text("utf-8")
-    assert hashlib.sha256(STANDARD.read_bytes()).hexdigest() in stated
-
-
-def test_savings_are_in_the_words_of_text() -> None:
-    text = " ".join(str(hlo_lens.lint(WASTEFUL)).split())
-    saved = [
-        words.removesuffix(".")
-        for one in _sarif(WASTEFUL)["runs"][0]["results"]
-        for words in one["message"]["text"].split(" Saves ")[1:]
-    ]
-    assert [one for one in saved if f"saves {one}; " not in text] == []
-    assert any(one.startswith("up to ") for one in saved)
-
-
 def test_unknown_findings_do_not_look_clean() -> None:
     (run,) = _sarif(ROOT / "sample_dumps" / "logs" / "tpu_oom_libtpu_0_0_51.txt")["runs"]
     (invocation,) = run["invocations"]
@@ -173,13 +149,6 @@ def test_more_results_than_github_takes_leave_the_lightest_out(
     assert [one["level"] for one in run["results"]] == ["error", "warning", "warning"]
     notes = [one["message"]["text"] for one in run["invocations"][0]["toolExecutionNotifications"]]
     assert any("results left out: GitHub takes 3" in text for text in notes)
-
-
-def test_a_broken_region_is_found() -> None:
-    found = _sarif(WASTEFUL)
-    del found["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["region"]["endColumn"]
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(found, REQUIRED)
 
 
 def test_paths_are_relative_to_the_repository_and_regions_have_the_line() -> None:

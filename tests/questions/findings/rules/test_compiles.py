@@ -45,12 +45,6 @@ def test_compiles_for_different_shapes_are_one_finding_at_the_last() -> None:
     assert found.severity is Severity.INFO
 
 
-def test_many_shapes_are_a_warning() -> None:
-    modules = [_compile(8 * number, number) for number in range(1, 10)]
-    ((_, found),) = recompiled_function(listed(*modules))
-    assert found.severity is Severity.WARNING
-
-
 def test_equal_shapes_other_processes_and_small_functions_have_no_finding() -> None:
     assert list(recompiled_function(listed(*(_compile(8, number) for number in range(5))))) == []
     small = [_compile(8 * number, number, steps=20) for number in range(1, 6)]
@@ -158,10 +152,6 @@ def test_a_torus_and_a_smaller_slice_have_no_finding(old: str, new: str) -> None
     assert _findings(ARGUMENTS.replace(old, new)) == []
 
 
-def test_a_dump_without_target_has_no_finding() -> None:
-    assert list(mesh_topology(analysis_of_text(TOPOLOGY_TEXT))) == []
-
-
 # ---- X005: programs that differ between processes ------------------------------------------------
 
 
@@ -195,10 +185,4 @@ def test_a_program_that_differs_is_an_error_of_the_odd_process() -> None:
 
 def test_equal_programs_have_no_finding() -> None:
     modules = [_of_process(HOSTS_TEXT, "host_0"), _of_process(HOSTS_TEXT, "host_1")]
-    assert list(different_hosts(listed(*modules))) == []
-
-
-def test_folders_that_are_no_processes_are_not_compared() -> None:
-    odd = HOSTS_TEXT.replace("negate", "cosine")
-    modules = [_of_process(HOSTS_TEXT, "base"), _of_process(odd, "head")]
     assert list(different_hosts(listed(*modules))) == []

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 
 import pytest
 
 from hlo_lens.questions.findings.finding import SavingBasis, Severity
-from hlo_lens.questions.findings.findings import all_findings
-from tests.questions.findings.programs import analysis_of_text, findings_of, with_lines
-from tests.timing import cpu_seconds
+from tests.questions.findings.programs import findings_of, with_lines
 
 # ---- M006: values of 16 bits converted to f32 ----------------------------------------------------
 
@@ -263,27 +260,3 @@ def test_all_sums_that_xla_combined_must_be_converted() -> None:
     assert len(findings_of(COMBINED.replace("USE", "f32[64]{0} convert(q)"), "C009")) == 1
     kept = COMBINED.replace("USE", "bf16[64]{0} negate(q)").replace("0}, f32[64]", "0}, bf16[64]")
     assert findings_of(kept, "C009") == ()
-
-
-def combined(count: int) -> str:
-    """Return a program with a sum of many arrays, each of which is converted."""
-    numbers = range(count)
-    lines = [
-        *(f"x{n} = bf16[64]{{0}} parameter({n})" for n in numbers),
-        f"r = ({', '.join('bf16[64]{0}' for _ in numbers)}) all-reduce("
-        f"{', '.join(f'x{n}' for n in numbers)}), channel_id=1, replica_groups={{{{0,1,2,3}}}}, "
-        "use_global_device_ids=true, to_apply=add",
-        *(f"p{n} = bf16[64]{{0}} get-tuple-element(r), index={n}" for n in numbers),
-        *(f"c{n} = f32[64]{{0}} convert(p{n})" for n in numbers),
-        "ROOT t = f32[64]{0} add(c0, c1)",
-    ]
-    return COMBINED[: COMBINED.index("  x = ")] + "  " + "\n  ".join(lines) + "\n}\n"
-
-
-def test_time_grows_with_the_arrays_that_xla_combined() -> None:
-    assert len(findings_of(combined(3), "C009")) == 1
-    seconds = []
-    for count in (250, 2000):
-        runs = [partial(all_findings, analysis_of_text(combined(count))) for _ in range(3)]
-        seconds.append(min(map(cpu_seconds, runs)))
-    assert seconds[1] < 24 * seconds[0], "8 times is linear, 64 times quadratic"

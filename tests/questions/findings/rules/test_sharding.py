@@ -50,16 +50,6 @@ def test_values_in_host_memory_take_no_memory_of_the_device() -> None:
     assert ("w",) in left
 
 
-def test_values_divided_over_all_axes_have_no_finding() -> None:
-    divided = "sharding={devices=[2,4]<=[8]}"
-    before = _larger(BEFORE).replace("sharding={replicated}", divided)
-    before = before.replace("{{replicated}, {replicated}}", f"{{{divided[9:]}, {divided[9:]}}}")
-    before = before.replace("[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate", "[2,4]<=[8]")
-    before = before.replace('[{}, {\\"model\\"}]', '[{\\"data\\"}, {\\"model\\"}]')
-    after = _larger(AFTER).replace("f32[64,16]", "f32[32,16]").replace("f32[48,64]", "f32[24,16]")
-    assert findings_of(after, "M003", before) == ()
-
-
 STEP = """HloModule jit_step, is_scheduled=true, num_partitions=8, \
 input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias), {2}: (2, {}, may-alias) }
 
