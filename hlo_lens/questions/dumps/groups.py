@@ -220,12 +220,7 @@ def _marks(own: Sequence[ModuleGroup], *, has_numbers: bool) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lead:
-    """The module that a page leads with, and the others of the dump.
-
-    Attributes:
-        group: Its compiles, with their mark in the listing; None for a single module.
-        others: The other modules; None for a single module.
-    """
+    """The module that a page leads with, and the others of the dump; None for a single module."""
 
     group: ModuleGroup | None = None
     others: ModuleGroups | None = None
@@ -258,13 +253,9 @@ class Lead:
 
 
 class ModuleOrder(NamedTuple):
-    """Order of the modules of a dump for people.
+    """Order of the modules of a dump for people, as positions: the one to lead with first.
 
-    Attributes:
-        places: Positions of all modules: the one to lead with, then as in the listing, which has
-            the largest first.
-        lead: The first module's place among the others.
-        others: Position of the largest module of each of the other groups, in their order.
+    `others` has the largest module of each of the other groups, in their order.
     """
 
     places: list[int]
@@ -321,10 +312,8 @@ _ORDER = (DIFFERENT, UNKNOWN, MISSING, SAME)
 class SharedProgram:
     """One compile, over all processes.
 
-    Attributes:
-        having: Processes that have it.
-        modules: Index of its module in the first process and in `odd`; None where these are the
-            same, or are not known.
+    `modules` are the indices of its module in the first process and in `odd`; None where these are
+    the same, or not known.
     """
 
     name: Annotated[str, "name of the module"]

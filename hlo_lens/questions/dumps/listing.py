@@ -52,12 +52,8 @@ class ListingFacts:
         module_option: Option with which commands on the path read it alone; may be empty.
         has_program: Whether there is a text from before optimizations.
         devices: Devices of one replica: the header's number, or that of the entry's shardings.
-        is_estimate_left_out: Whether memory was not estimated because the module is large.
         copied_bytes: Bytes at the peak of f32 copies of 16-bit values that CPU's compiler made.
         signature: Shapes of the entry's parameters, in order.
-        coverage: Share of the text that was read, 0 to 1.
-        gaps: Number of parts that could not be read.
-        is_cut: Whether the text ends too early.
         fingerprint: Equal for modules with equal texts up to names; None if not requested.
     """
 

@@ -6,17 +6,9 @@ pipelines: a change at the start of one (``after_pipeline-start``) was made by t
 which is the pass in the name of the next text of the outer pipeline.
 
 The examined texts are the one before optimizations, those of the passes by number, and the final
-one. Texts that XLA writes at fixed places (after the partitioner, around buffer assignment) are
-skipped, since their names do not show the passes around them.
-
-Subjects:
-
-- a kind of collective: logical operations, counted as by ``hlo-lens collectives``;
-- an opcode, such as copy: instructions in all computations; of an asynchronous pair only the start;
-- temp: estimated bytes of temporaries; of a text without a schedule in the order of the text, which
-  shows changes and not the final amount;
-- alias: entries of ``input_output_alias``, outputs in the memory of a parameter;
-- a name: instructions and computations of this name.
+one; others have names that do not show the passes around them. Collectives are counted as by
+``hlo-lens collectives``, of other asynchronous pairs only the start. Temporaries of a text without
+a schedule are estimated in the order of the text, which shows changes and not the final amount.
 """
 
 from __future__ import annotations
@@ -106,12 +98,7 @@ class PassChange:
 class PassTrack(Records[PassChange]):
     """Changes of a subject during compilation.
 
-    Attributes:
-        changes: Changes, in order.
-        subject: What is tracked, without ``%``.
-        stages: Names of the examined texts, in order.
-        counts: Items or bytes of it in each text; None if not known.
-        unread: Number of texts that could not be read.
+    `counts` are items or bytes of it in each examined text, None if not known.
     """
 
     KIND: ClassVar[str] = "passes"

@@ -157,12 +157,9 @@ def pages(modules: Iterable[ModuleDump], *, names: Sequence[str] = ()) -> Iterat
 class _Shown(NamedTuple):
     """One instruction as a page shows it.
 
-    Attributes:
-        details: The instruction, and what is next to it.
-        values: Its values in memory; None where memory is not known, or not that of this one of
-            several instructions of its name.
-        position: Its instant in the schedule; None if not known, or not in it.
-        is_embedded: Whether it is inside a fusion or reducer, and has no memory of its own.
+    Its values in memory are None where memory is not known, or not that of this one of several
+    instructions of its name; its instant is None outside of the schedule. An embedded one is inside
+    a fusion or reducer, and has no memory of its own.
     """
 
     details: InstructionDetails

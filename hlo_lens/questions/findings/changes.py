@@ -35,12 +35,8 @@ _AMOUNTS = re.compile(r"\d[\d,.]*")
 class FindingChanges(Result):
     """Findings that one side of a comparison lacks, new ones first.
 
-    Attributes:
-        new: Findings of the head alone.
-        gone: Findings of the base alone.
-        kept: Number of those that both have.
-        undecided: Codes of rules that a side does not decide, whose findings are not compared.
-        is_one_sided: Whether one side decides some of these.
+    `undecided` are codes of rules that a side does not decide, whose findings are not compared;
+    `is_one_sided` whether the other side decides some of these.
     """
 
     KIND: ClassVar[str] = "finding-changes"

@@ -29,10 +29,8 @@ class Severity(StrEnum):
 class SavingBasis(StrEnum):
     """How sure a saving is.
 
-    Attributes:
-        COMPILED: XLA compiled the program again with the fix; the saving is the difference.
-        UP_TO: An upper bound: the size of the values that the fix removes.
-        ABOUT: The size of values; what is computed from them may be saved, too.
+    The difference of two compiles; at most the size of values that the fix removes; or about that
+    size: what is computed from them may be saved, too.
     """
 
     COMPILED = "compiled"
@@ -44,12 +42,8 @@ class SavingBasis(StrEnum):
 class Saves:
     """What a fix brings to each device in one run, negative where it costs; None if not known.
 
-    Attributes:
-        bytes: Bytes of memory: of what must fit, or of the peak where a rule says so.
-        sent_bytes: Bytes that each device sends less.
-        flops: Arithmetic that each device is spared.
-        seconds: Time that a step is shorter.
-        basis: How sure it is; None without any figure.
+    `bytes` are those of what must fit, or of the peak where a rule says so; `basis` is None without
+    any figure.
     """
 
     bytes: int | None = None
@@ -76,13 +70,7 @@ class Saves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """A change of the program that ``what-if`` can make: the fix, or its effect.
-
-    Attributes:
-        kind: ``donate``, ``undonate``, ``shard``, ``dtype``, ``constraint``, ``mesh``, ``flag`` or
-            ``target``.
-        target: Value of the option of ``what-if`` of this name.
-    """
+    """A change of the program that makes a fix: an option of ``what-if``, and its value."""
 
     kind: str
     target: str
@@ -106,21 +94,15 @@ class Finding:
     """One finding; rules leave `code`, `name`, `severity` and `share` to the engine.
 
     Attributes:
-        code: Code of the rule.
-        name: Name of the rule.
         severity: Given by a rule where size does not decide it.
         message: What is wrong, in one sentence without a full stop.
         fix: What to write instead, as in a JAX program.
         source_file: File of the user's program to blame; None if not known.
-        source_line: Line in it.
         values: Arguments, results or instructions concerned, the largest first.
         evidence: Facts that show it, each a sentence.
-        suppressed: Whether it does not count.
         suppressed_by: Where it is suppressed: a comment, a setting, a baseline.
-        share: Saving by its share of the program's memory, communication or arithmetic, the
-            largest; None if not known.
+        share: Largest share that it saves of the program's memory, communication or arithmetic.
         changes: Changes by which ``what-if`` makes the fix, all together; none if it cannot.
-        saves: Saving of the fix.
         has_cost: Whether the fix may cost communication or work, so that it is no error.
         is_by_design: Whether the program means it: it is printed last.
         axes: Mesh axes that it is about: a finding of a root cause takes in others on its axis.

@@ -114,14 +114,12 @@ FEWEST_BYTES = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Findings(Result):
-    """Findings of one module, gravest first.
+    """Findings of one module, gravest first, suppressed ones included.
 
     Attributes:
-        findings: The findings, suppressed ones included.
         undecided: Code of each rule that a dump does not decide, with the reason.
         left_out: Numbers of findings that settings leave out, each with the reason.
         unread: Source files of findings that are not there, so that comments in them are not read.
-        fits: Whether the program fits into its device; None if not known.
     """
 
     KIND: ClassVar[str] = "findings"

@@ -35,11 +35,8 @@ _MOST_EVIDENCE = 3
 class Trial:
     """What ``what-if`` can do with a module, for the commands below findings.
 
-    Attributes:
-        has_program: Whether it can be compiled again: the dump has the text that XLA compiled.
-        has_device: Whether the dump names the device to compile for.
-        target: Device that the user named, where the dump names none; empty for none.
-        example: A device of the backend that the program was compiled for.
+    `target` is the device that the user named where the dump names none, `example` one that it
+    could be.
     """
 
     has_program: bool = True
@@ -70,14 +67,10 @@ class FindingsView:
     """Findings of one module, as ``lint`` shows them.
 
     Attributes:
-        name: Name of the module.
         address: Its name after its folder; empty where there is none.
-        copy_of: Address of the module whose program this text has, too; its findings are counted
-            there. Empty for others.
+        copy_of: Address of the module whose program this text has, too: findings are counted there.
         path: Dump that it was read from; empty if unknown.
         options: Options of commands on this module alone.
-        trial: What ``what-if`` can do with it.
-        findings: Its findings.
         place: Line that calls the program, for findings without a line.
         problem: Why its findings are not known; empty if they are.
         gap: Why findings may be missing: parts of the text that could not be read; may be empty.

@@ -30,13 +30,9 @@ class Proof:
     """Decrease of figures of one device by a fix, negative where it costs; None if not known.
 
     Attributes:
-        bytes: Bytes that must fit.
-        sent_bytes: Bytes sent in one run.
-        flops: Arithmetic in one run.
         toolchain: Packages that compiled.
         fits: Of a program that did not fit: whether it fits with the fix; None if not known.
-        left: Of such a program: bytes that findings could still save with the fix, by code; empty
-            if it fits then.
+        left: Of such a program: bytes that findings could still save with the fix, by code.
     """
 
     bytes: int | None
@@ -77,13 +73,7 @@ def _file(module: ModuleDump, key: object) -> Path:
 
 
 def keep_answer(module: ModuleDump, key: object, fields: Mapping[str, object]) -> None:
-    """Keep what compiles showed of a program in the cache, if that can be written.
-
-    Args:
-        module: The module of the program.
-        key: What was asked for, as JSON.
-        fields: The answer, as JSON.
-    """
+    """Keep what compiles showed of a program, by what was asked, if the cache can be written."""
     file = _file(module, key)
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)

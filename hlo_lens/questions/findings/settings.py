@@ -53,13 +53,7 @@ def checked_codes(words: str | Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LeastSaving:
-    """Least saving that counts: a share of the program, or bytes of memory, or sent.
-
-    Attributes:
-        share: Share, 0 to 1; None for a number of bytes.
-        bytes: Number of bytes; 0 for a share.
-        text: As written.
-    """
+    """Least saving that counts: a share of the program, 0 to 1, or bytes of memory, or sent."""
 
     share: float | None = None
     bytes: int = 0
@@ -142,7 +136,6 @@ class LintSettings:
         selection: Findings that are wanted; others are left out, and counted.
         per_module: Patterns of module names, each with codes that are suppressed there.
         fail_on: Severity from which ``lint`` exits with 1; None for never.
-        baseline: File with known findings; None for none.
         path: File that the settings are from; empty for none.
     """
 
@@ -295,14 +288,7 @@ def settings_text() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sieve:
-    """Settings, the files with comments, and known findings.
-
-    Attributes:
-        settings: The settings.
-        checkout: The repository.
-        known: Module name to the findings of a baseline; None for no baseline.
-        baseline: Path of the baseline.
-    """
+    """Settings, files with comments, and the findings of a baseline by module; None for none."""
 
     settings: LintSettings
     checkout: Checkout

@@ -354,7 +354,7 @@ _MOST_SHOWN = 5
 
 
 class Part(NamedTuple):
-    """One of the arrays that a collective transfers: its operand, and its result or that of its end."""
+    """Operand of a collective, and its result or that of its end."""
 
     operand: Value
     result: Value

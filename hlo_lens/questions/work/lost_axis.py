@@ -65,12 +65,9 @@ class Loss(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostAxis:
-    """The first value that has lost an axis.
+    """What loses an axis, and its line; None if not known.
 
-    Attributes:
-        loss: What loses it.
-        place: Its line; None if not known.
-        inputs: For `Loss.INPUT`, numbers of the parameters that the products depend on.
+    For `Loss.INPUT`, with the numbers of the parameters that the products depend on.
     """
 
     loss: Loss

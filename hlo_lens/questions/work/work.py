@@ -83,12 +83,8 @@ class RepeatedProduct:
 class Work(Records[RepeatedProduct]):
     """Work of one device in one run of a program; None where not known.
 
-    Attributes:
-        products: Products that are repeated, the most FLOP first.
-        devices: Number of devices.
-        flops: FLOP of products.
-        equal_share_flops: FLOP of the whole program over the number of devices.
-        repeated_flops: FLOP that other devices compute as well.
+    Products are those that are repeated, the most FLOP first; an equal share is the FLOP of the
+    whole program over the number of devices.
     """
 
     KIND: ClassVar[str] = "work"

@@ -263,14 +263,7 @@ _MOST = 10
 
 
 class _Copy(NamedTuple):
-    """A copy of a donated or carried value.
-
-    Attributes:
-        name: The copy.
-        what: What is copied.
-        size: Its bytes.
-        is_alive: Whether it is alive at the peak.
-    """
+    """A copy of a donated or carried value; `is_alive` at the peak."""
 
     name: str
     what: str

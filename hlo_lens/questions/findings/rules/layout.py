@@ -44,17 +44,10 @@ _MOST_SHOWN = 5
 
 
 class _Padded(NamedTuple):
-    """A product with a dimension that does not fill the unit.
+    """A product with a dimension, rows, columns or contracted, that does not fill the unit.
 
-    Attributes:
-        instruction: The product.
-        sizes: Its sizes.
-        role: The dimension: contracted, rows or columns.
-        size: Its size.
-        unit: Size that it should be a multiple of.
-        flops: FLOP in one run of the program.
-        wasted: FLOP of padding in one run.
-        saved: FLOP of padding that take longer than moving the operands; None if not known.
+    Its size should be a multiple of `unit`. FLOP are of one run of the program; `saved` are those
+    of padding that take longer than moving the operands, None if not known.
     """
 
     instruction: HloInstruction

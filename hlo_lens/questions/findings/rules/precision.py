@@ -120,15 +120,7 @@ def _upcast_finding(
     *,
     is_grave: bool | None = None,
 ) -> Finding:
-    """Return the finding about the f32 values of a line.
-
-    Args:
-        known: The module.
-        place: The line.
-        made: The values.
-        how: What is done with the conversions.
-        is_grave: Whether products in f32 are more than an info; None for what a loop carries.
-    """
+    """Return the finding about the f32 values of a line; `is_grave` is None for carried ones."""
     size, is_on_cpu = sum(one.owned_bytes for one in made), backend_of_dump(known) == "cpu"
     values = listed([f"{one.value} {one.shape.partition('{')[0]}" for one in made], _MOST_SHOWN)
     fix = (
@@ -158,13 +150,9 @@ def _upcast_finding(
 
 
 class _Upcast(NamedTuple):
-    """A line that converts values to f32, and what is computed from them in f32.
+    """A line that converts values to f32, with the lines of what is computed from them in f32.
 
-    Attributes:
-        place: The line.
-        makers: Lines of what is computed from them in f32, on and after these products.
-        products: Number of forward products of it.
-        is_grave: Whether these are much of the FLOP of all forward products, and surely forward.
+    `is_grave`: its products are much of the FLOP of all forward products, and surely forward.
     """
 
     place: SourceLocation

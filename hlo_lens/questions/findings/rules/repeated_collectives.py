@@ -235,14 +235,7 @@ def gathered_experts(known: ModuleDump) -> Iterator[Finding]:
 
 
 class _Experts(NamedTuple):
-    """A product of tokens with the weights of experts, before optimizations.
-
-    Attributes:
-        row: Its row.
-        experts: Number of experts.
-        place: Line that makes the tokens.
-        tokens: Their dimensions.
-    """
+    """A product of tokens with the weights of experts, and the line that makes the tokens."""
 
     row: int
     experts: int
@@ -458,13 +451,9 @@ _BACK = Route(TUPLES | COPIES | {"convert", "reshape"}, frozenset({"fusion"}))
 
 
 class _Sum(NamedTuple):
-    """A loop that adds up a value.
+    """A loop that adds up a value, and the row of the addition.
 
-    Attributes:
-        loop: Its row.
-        trips: Its trips.
-        addition: Row of the addition.
-        is_plain: Whether the value itself is added, as the compilers for TPU and GPU move it.
+    `is_plain`: the value itself is added, so that the compilers for TPU and GPU move it.
     """
 
     loop: int
