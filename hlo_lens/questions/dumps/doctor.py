@@ -182,26 +182,11 @@ def _reasons(path: str, error: HloLensError) -> list[Finding]:
 
 
 _USUAL_REASONS = (
-    _note(
-        "XLA reads XLA_FLAGS once, when the first backend starts",
-        "set it before Python starts, or in os.environ before anything of jax runs",
-    ),
-    _note(
-        "the variable may not reach the process: ssh, docker, sudo, Ray and Kubernetes drop it",
-        "print os.environ['XLA_FLAGS'] in the program itself",
-    ),
-    _note(
-        "the folder is on the machine that compiles, relative to where the program was started",
-        "give an absolute path; with a TPU VM or a pod, look on that machine",
-    ),
-    _note(
-        "nothing is compiled if JAX's compilation cache has the program",
-        "JAX_ENABLE_COMPILATION_CACHE=false for this run",
-    ),
-    _note(
-        "nothing is compiled before the first call of a jitted function",
-        "jax.jit(f).lower(*args).compile() is enough; no step has to run",
-    ),
+    _note("XLA reads XLA_FLAGS once, when the first backend starts", "set it before Python starts"),
+    _note("ssh, docker, sudo, Ray and Kubernetes drop variables", "print os.environ['XLA_FLAGS']"),
+    _note("the folder is on the machine that compiles", "give an absolute path, look there"),
+    _note("JAX's cache has the program: nothing is compiled", "JAX_ENABLE_COMPILATION_CACHE=false"),
+    _note("a jitted function compiles at its first call", "jax.jit(f).lower(*args).compile()"),
 )
 
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from hlo_lens.questions.findings.finding import SAVING_COLUMNS, Severity, saving_cells
+from hlo_lens.questions.findings.finding import Severity, saving_cells
+from hlo_lens.questions.findings.findings import Findings
 from hlo_lens.questions.findings.rule import DumpRule, all_rules
 from hlo_lens.render.result import Column, Result, Row, Unit
 
@@ -42,12 +43,7 @@ class FindingChanges(Result):
     KIND: ClassVar[str] = "finding-changes"
     COLUMNS: ClassVar[tuple[Column, ...]] = (
         Column("change", Unit.NONE, "new or gone"),
-        Column("code", Unit.NONE, "code of the rule"),
-        Column("severity", Unit.NONE, "error, warning or info"),
-        *SAVING_COLUMNS,
-        Column("source", Unit.NONE, "line of the program, file:line"),
-        Column("message", Unit.NONE, "what is wrong"),
-        Column("fix", Unit.NONE, "what to write instead"),
+        *(one for one in Findings.COLUMNS if one.name not in ("name", "suppressed")),
     )
     new: tuple[Finding, ...]
     gone: tuple[Finding, ...]

@@ -34,9 +34,10 @@ from hlo_lens.text.units import format_bytes, listed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hlo_lens.hlo.module import HloInstruction, HloModule
+    from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.runs import SumBounds
+    from hlo_lens.program.value_flow import Use
     from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.questions.collectives.operand_shardings import ChangedAxes
     from hlo_lens.questions.sharding.placement import ShardedValue
@@ -46,31 +47,18 @@ if TYPE_CHECKING:
 _MOST_STEPS = 64
 
 
-class Use(NamedTuple):
-    """An instruction that computes with a value, and the number of the operand."""
-
-    instruction: HloInstruction
-    position: int
-
-    @property
-    def opcode(self) -> str:
-        return self.instruction.opcode
-
-
 def uses_of(module: HloModule, value: Value) -> tuple[Use, ...] | None:
     """Return the uses of an array, in text order; None if it is in a tuple, or leaves otherwise."""
     uses = [*value_flow(module).array_uses(value)]
-    known = [use for use in uses if use is not None]
-    if len(known) < len(uses):
-        return None
-    return tuple(Use(module.instruction(use.row), use.position) for use in sorted(known))
+    known = sorted(use for use in uses if use is not None)
+    return tuple(known) if len(known) == len(uses) else None
 
 
 def are_all_uses(module: HloModule, value: Value, is_wanted: Callable[[Use], bool]) -> bool:
     """Return whether an array has uses and all are wanted; stops at the first that is not."""
     has_uses = False
     for use in value_flow(module).array_uses(value):
-        if use is None or not is_wanted(Use(module.instruction(use.row), use.position)):
+        if use is None or not is_wanted(use):
             return False
         has_uses = True
     return has_uses
@@ -107,8 +95,8 @@ def is_cut_to_own_part(module: HloModule, value: Value) -> bool:
     """Return whether all uses of an array, or of its conversion, are slices of the own part."""
 
     def is_own(use: Use) -> bool:
-        if use.opcode == "convert":
-            return is_cut_to_own_part(module, Value(use.instruction.row))
+        if module.opcodes[use.row] == "convert":
+            return is_cut_to_own_part(module, Value(use.row))
         return is_own_slice(module, use)
 
     return are_all_uses(module, value, is_own)
@@ -116,10 +104,9 @@ def is_cut_to_own_part(module: HloModule, value: Value) -> bool:
 
 def is_own_slice(module: HloModule, use: Use) -> bool:
     """Return whether a use takes the part of a value that depends on the device."""
-    is_slice = use.opcode == "dynamic-slice" and use.position == 0
-    return is_slice and any(
-        _depends_on_device(module, value) for value in operands_of(module, use.instruction.row)[1:]
-    )
+    is_slice = module.opcodes[use.row] == "dynamic-slice" and use.position == 0
+    offsets = operands_of(module, use.row)[1:] if is_slice else ()
+    return any(_depends_on_device(module, value) for value in offsets)
 
 
 def _depends_on_device(module: HloModule, value: Value) -> bool:
@@ -140,8 +127,9 @@ def is_converted(module: HloModule, value: Value, types: tuple[str, ...]) -> boo
     """Return whether all uses of an array convert it to one of some element types."""
 
     def is_wanted(use: Use) -> bool:
-        shape = use.instruction.shape
-        return use.opcode == "convert" and shape is not None and shape.element_type in types
+        shape = module.instruction(use.row).shape
+        is_conversion = module.opcodes[use.row] == "convert" and shape is not None
+        return is_conversion and shape is not None and shape.element_type in types
 
     return are_all_uses(module, value, is_wanted)
 

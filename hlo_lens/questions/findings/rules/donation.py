@@ -112,17 +112,14 @@ _MOST_SHOWN = 5
 def _undonated_fix(known: ModuleDump, argument: str, value: EntryValue) -> str:
     """Return how to donate an argument; its position is not known if it has a name."""
     wrapper, _, function = hlo_text(known).name.partition("_")
-    where = f"parameter {value.number} of the program ({argument})"
+    call, place = f"jax.{wrapper}({function or '...'}", f"parameter {value.number} of the program"
     if wrapper not in ("jit", "pmap"):
-        return f"alias {where} with its result when the program is compiled"
-    call = f"jax.{wrapper}({function or '...'}"
+        return f"alias {place} ({argument}) with its result when the program is compiled"
     if argument.startswith("args["):
         return f"{call}, donate_argnums=({argument[5:-1]},))"
-    if not value.is_named:
-        return f"{call}, donate_argnums=...) with the argument that is {where}"
-    if argument.isidentifier() and wrapper == "jit":  # pmap takes positions only
+    if value.is_named and argument.isidentifier() and wrapper == "jit":  # pmap takes positions only
         return f'{call}, donate_argnames=("{argument}",))'
-    return f"{call}, donate_argnums=...) with the position of {argument}"
+    return f"{call}, donate_argnums=...) with the argument that is {place} ({argument})"
 
 
 # ---- M002 ----------------------------------------------------------------------------------------

@@ -174,7 +174,7 @@ def _chains(module: HloModule, found: Sequence[Transfer]) -> Iterator[list[Trans
         if is_cut_to_own_part(module, one.parts[0].result):
             ends.append(key)
         elif uses and len(uses) == 1:
-            user = uses[0].instruction
+            user = module.instruction(uses[0].row)
             if (user.computation.name, user.name) in gathers:
                 before[user.computation.name, user.name] = key
     for end in ends:
