@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hlo_lens import __version__
 from hlo_lens.load.module import Dump, ModuleDump
 from hlo_lens.questions.check import check
-from hlo_lens.questions.check.judge import FAIL, UNDECIDED
-from hlo_lens.questions.check.page import amount_texts, check_report
+from hlo_lens.questions.check.page import check_report
 from hlo_lens.questions.diff.sides import snapshot
 from hlo_lens.questions.snapshots.snapshot_file import (
     ModuleSnapshot,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from hlo_lens.questions.check.checked import Checked
     from hlo_lens.testing.capture import Capture
 
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
@@ -163,25 +161,6 @@ def _text(dump: ModuleDump) -> str | int:
     return id(dump) if dump.hlo is None else dump.hlo.columns.source.text
 
 
-def session_text(checked: Checked) -> str:
-    """Return the verdicts of a run as text: those that did not pass, by test, with the reason."""
-    report = check_report(checked.judgement)
-    (section,) = report.sections
-    wrong: dict[str, dict[str, None]] = {}
-    for one in checked.judgement.verdicts:
-        values = " -> ".join(filter(None, amount_texts(one)))
-        line = f"  fail  {one.rule.metric.text}  {values}, fails if {one.limit}"
-        if one.status == UNDECIDED:
-            line = f"  undecided  {one.reason or 'it cannot be compared'}"
-        if one.status in (FAIL, UNDECIDED):
-            wrong.setdefault(one.module or "the whole run", {})[line] = None
-    lines = [line for name, some in wrong.items() for line in (name, *some)]
-    head = [section.title or "", *(f"{name}  {text}" for name, text in section.facts), *lines]
-    behind = dataclasses.replace(section, title="", facts=(), tables=section.tables[1:])
-    tables = str(dataclasses.replace(report, sections=(behind,))) if behind.tables else ""
-    return "\n".join([*head, tables.strip("\n")]).rstrip()
-
-
 # ---- the session -------------------------------------------------------------------------------
 
 
@@ -230,5 +209,5 @@ class Session:
             base = dataclasses.replace(base, modules=tuple(kept))  # of the tests that ran
             checked = check(own, baseline=base, rules=self._rules)
             passed = not (checked.judgement.is_failed or checked.judgement.is_undecided)
-            summary.append(session_text(checked))
+            summary.append(str(check_report(checked.judgement)).rstrip())
         return passed, "\n".join(summary)

@@ -1,7 +1,7 @@
 """Assertions on compiled programs, and failure messages with what is responsible.
 
-Each takes what `hlo_lens.modules_of` takes. An assertion about something that is not known fails
-and says what is missing.
+Each takes what `hlo_lens.modules_of` takes, of one module, and raises AssertionError. An assertion
+about something that is not known fails and says what is missing.
 """
 
 from __future__ import annotations
@@ -191,11 +191,7 @@ _SHOWN = 8
 
 
 def find_arguments(known: ModuleDump, pattern: str) -> tuple[list[ShardedValue], list[str]]:
-    """Return the parameters that match a pattern, and the names of unused arguments that do.
-
-    Raises:
-        AssertionError: If neither exists.
-    """
+    """Return the parameters that match a pattern, and the names of unused arguments that do."""
     __tracebackhide__ = True
     shardings = sharding_results(known)
     if shardings is None:
@@ -234,9 +230,6 @@ def assert_collectives(
         exact: Whether collectives of other kinds are an error.
         dynamic: Count executions instead of instructions in the text.
         min_bytes: Count only collectives with at least this payload (``"1KiB"``).
-
-    Raises:
-        AssertionError: If a number differs or is not known.
     """
     __tracebackhide__ = True
     known = one_module(program)
@@ -275,9 +268,6 @@ def assert_no_collectives(
         inside_loops: Consider only collectives inside loops, where each runs many times.
         axis: Consider only collectives along this mesh axis, or along these together.
         min_bytes: Consider only collectives with at least this payload.
-
-    Raises:
-        AssertionError: If there is one, or if it is not known whether there is.
     """
     __tracebackhide__ = True
     known = one_module(program)
@@ -302,9 +292,6 @@ def assert_memory_below(
         space: Name of the memory space; None for the default one (HBM, device, memory).
         of: ``total`` (all allocations), ``peak`` (most in use at one instant), ``temp``,
             ``argument`` or ``output``.
-
-    Raises:
-        AssertionError: If it takes more, or if it is not known how much it takes.
     """
     __tracebackhide__ = True
     if of not in _MEASURES:
@@ -341,9 +328,6 @@ def assert_fits(program: Program, *, target: str, module: str | None = None) -> 
         program: A dump with texts from before optimizations, or a program of `from_lowered`.
         target: Device and topology, such as ``v5e:4x4``.
         module: Regular expression to find in the names of the modules wanted.
-
-    Raises:
-        AssertionError: If a module does not fit, or if it is not known whether it does.
     """
     __tracebackhide__ = True
     from hlo_lens.questions.what_if import what_if  # few tests compile again
@@ -371,9 +355,6 @@ def assert_donated(program: Program, arguments: str | Iterable[str]) -> None:
         program: One module.
         arguments: A pattern, or several: the name of an argument with all its leaves (``state``),
             or a path (``params/*/kernel``, where ``*`` is one step and ``**`` any number of steps).
-
-    Raises:
-        AssertionError: If one is not donated, or if no argument matches a pattern.
     """
     __tracebackhide__ = True
     known = one_module(program)
@@ -411,7 +392,6 @@ def assert_no_findings(
         severity: Least severity that counts: ``error``, ``warning`` or ``info``.
 
     Raises:
-        AssertionError: If there is a finding.
         UsageError: If there is no such severity, or no rule of a code.
     """
     __tracebackhide__ = True
@@ -434,9 +414,6 @@ def assert_sharded(
         pattern: As for `assert_donated`.
         axis: Name of the axis, or of several, all of which must shard it.
         dimension: The dimension that must be sharded; None for any.
-
-    Raises:
-        AssertionError: If one is not sharded so, if that is not known, or if no parameter matches.
     """
     __tracebackhide__ = True
     known = one_module(program)
@@ -475,9 +452,6 @@ def assert_same_program(program: Program, golden: Program, *, heed: Iterable[str
         golden: The expected module, or its path.
         heed: Noise kinds that count as differences too, such as ``layout``; see
             ``hlo-lens diff --help``.
-
-    Raises:
-        AssertionError: If they differ, or if a text has parts that were not understood.
     """
     __tracebackhide__ = True
     if isinstance(golden, (str, Path)) and "\n" not in str(golden) and not Path(golden).exists():

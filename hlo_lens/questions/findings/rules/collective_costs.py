@@ -165,14 +165,12 @@ def collective_between_slices(known: ModuleDump) -> Iterator[Finding]:
 
     What: Transfers of the program go to other slices of a multi-slice TPU job, or to GPUs that no
     NVLink joins. A dump of GPUs does not name the hosts: eight GPUs of consecutive ids are taken
-    for one, 72 of GB200 and GB300, and the message says so. The hosts of one TPU slice make no
-    difference: ICI joins the chips of all of them. Which devices a mesh axis joins is taken from
-    the device assignment of the dump; without one, devices are taken to be numbered in order.
+    for one, 72 of GB200 and GB300. Which devices a mesh axis joins is taken from the device
+    assignment of the dump; without one, devices are taken to be numbered in order.
     Why it costs: The network between slices has a small part of the bandwidth of the links inside
-    one (about 6 GB/s against 90 GB/s and more for each chip of v5e), the network between GPU hosts
-    about a tenth of NVLink's (50 GB/s against 450 GB/s for each H100; see the scaling book). What
-    crosses it should be the axis that communicates least: data parallel gradients, once in each
-    step.
+    one (about 6 GB/s against 90 GB/s and more for each chip of v5e), that between GPU hosts about a
+    tenth of NVLink's (see the scaling book). What crosses it should be the axis that communicates
+    least: data parallel gradients, once in each step.
     Fix: Build the mesh with mesh_utils.create_hybrid_device_mesh, so that only the outermost data
     axis crosses slices or hosts, and keep model and fsdp axes inside one.
     Fine when: It is the data axis, and its transfers are covered by work; or no axis is small

@@ -69,11 +69,10 @@ def dominant_value(known: ModuleDump) -> Iterator[Finding]:
     does not fit because of them is rarely short of capacity. The saving is their size.
     Fix: Attention in blocks: jax.nn.dot_product_attention(..., implementation="cudnn") on GPU, the
     flash or splash attention of jax.experimental.pallas.ops.tpu on TPU, or jax.lax.map with
-    jax.checkpoint over a few hundred queries at a time. The loss for a part of the sequence at a
-    time: jax.lax.map(jax.checkpoint(loss_of), parts). jnp.take instead of a product with
-    jax.nn.one_hot. Masks compared where they are used. Queries in groups, q.reshape(batch, length,
-    kv_heads, -1, depth), instead of jnp.repeat of keys. Half the batch of a device, or 16 bits,
-    halves each of them. --prove cannot apply these, which change what is computed.
+    jax.checkpoint. The loss for a part of the sequence at a time:
+    jax.lax.map(jax.checkpoint(loss_of), parts). jnp.take instead of a product with jax.nn.one_hot.
+    Masks compared where they are used. Queries in groups instead of jnp.repeat of keys. Half the
+    batch of a device, or 16 bits, halves each of them. --prove cannot apply these.
     Fine when: The program fits. Scores, logits and masks are a warning from half of the peak and 1
     GiB on, or where the program does not fit; one-hot tables and repeated arrays from 64 MiB on.
     Else an info.
@@ -196,9 +195,8 @@ def saved_residuals(known: ModuleDump) -> Iterator[Finding]:
     ...], and the backward pass reads them. A fifth of the memory at the peak or more would be free
     without these stacks, that of the input of each layer aside.
     Why it costs: Each value that the backward pass needs is stored once for each layer. With
-    rematerialisation only the input of a layer is stored, and the layer is computed again in the
-    backward pass: a third more arithmetic at most. The saving is the bytes of the stacks. The input
-    of each layer stays; values computed from the stacks go too.
+    rematerialisation only the input of a layer is stored, and the layer is computed again: a third
+    more arithmetic at most. The saving is the bytes of the stacks but those inputs.
     Fix: Wrap the body of the scan: jax.checkpoint(block, prevent_cse=False), or nn.remat(Block,
     prevent_cse=False) in flax. A policy keeps what is expensive to compute again:
     policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable. --prove cannot apply it: what

@@ -74,15 +74,12 @@ def replicated_value(known: ModuleDump) -> Iterator[Finding]:
     What: All devices along a mesh axis hold the same argument or result, and the size of the axis
     divides one of its dimensions evenly.
     Why it costs: Dividing the value over an axis of n devices leaves 1/n of its bytes on each
-    device. The saving is that of the value. Where the whole value is needed it is gathered, which
-    takes memory for a while, and communication in each step: then less is saved. What is computed
-    from it may be divided too: then more is saved. --prove compiles the program with it. It is an
-    info where less than a tenth of the memory is saved, and for results of products, collectives,
-    loops and shard_map: XLA may need operands in parts, or the whole result before it is cut.
-    Inputs over an axis that divides weights have no figure before a compile: tensor-parallel
-    products need them whole. Weights and optimizer state over an axis that divides inputs and no
-    weights are data parallelism: they come last, unless the program does not fit. Optimizer state
-    is never needed whole (ZeRO stage 1).
+    device. Where the whole value is needed it is gathered, which takes memory for a while, and
+    communication in each step: then less is saved; what is computed from it may be divided too:
+    then more is. It is an info where less than a tenth of the memory is saved, and for results of
+    products, collectives, loops and shard_map. Inputs over an axis that divides weights have no
+    figure before a compile. Weights and optimizer state over an axis that divides inputs and no
+    weights are data parallelism: they come last, unless the program does not fit.
     Fix: Name the axis in the PartitionSpec of the value, in in_shardings and out_shardings, or
     where the value is created: NamedSharding(mesh, P("fsdp", None)).
     Fine when: The program is data parallel on purpose and the weights are small next to the
