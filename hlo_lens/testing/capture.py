@@ -31,36 +31,8 @@ _PLACES = (
 _MARK = "_hlo_lens_original"
 
 _of_context: ContextVar[tuple[Listener, ...]] = ContextVar("hlo_lens_listeners", default=())
-_of_all_threads: list[Listener] = []
 _lock = threading.Lock()
 _active = 0
-
-
-@contextmanager
-def listening(listener: Listener, *, all_threads: bool) -> Iterator[tuple[str, ...]]:
-    """Call a listener for each compile while the block runs; yield notes on unseen compiles.
-
-    Args:
-        listener: Called after each compile of a program that was not compiled before.
-        all_threads: Whether it hears the compiles of all threads, or those of this thread (or
-            task) only.
-
-    Raises:
-        MissingPackageError: If jax is not installed.
-    """
-    notes = _install()
-    if all_threads:
-        _of_all_threads.append(listener)
-    else:
-        _of_context.set((*_of_context.get(), listener))
-    try:
-        yield notes
-    finally:
-        if all_threads:
-            _of_all_threads.remove(listener)
-        else:
-            _of_context.set(tuple(one for one in _of_context.get() if one != listener))
-        _uninstall()
 
 
 def _install() -> tuple[str, ...]:
@@ -103,7 +75,7 @@ def _wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
         before = getattr(self, "_executable", None)
         executable = original(self, *args, **kwargs)
         if executable is not before:  # else it had been compiled before
-            for listener in (*_of_context.get(), *_of_all_threads):
+            for listener in _of_context.get():
                 listener(self, executable)
         return executable
 
@@ -165,8 +137,8 @@ class Capture:
 
 
 @contextmanager
-def capture(*, all_threads: bool = False) -> Iterator[Capture]:
-    """Record every program that jax compiles while the block runs.
+def capture() -> Iterator[Capture]:
+    """Record every program that jax compiles in this thread, or task, while the block runs.
 
     >>> with hlo_lens.capture() as c:  # doctest: +SKIP
     ...     train_step(state, batch)
@@ -176,14 +148,14 @@ def capture(*, all_threads: bool = False) -> Iterator[Capture]:
     Blocks may be nested: the outer one sees what the inner one sees. The hooks in jax are removed
     when the block ends, also after an exception.
 
-    Args:
-        all_threads: Whether compiles of other threads count too; else only those of the thread
-            (or task) that runs the block.
-
     Raises:
         MissingPackageError: If jax is not installed.
     """
     found = Capture()
-    with listening(found.add, all_threads=all_threads) as notes:
-        found.notes.extend(notes)
+    found.notes += _install()
+    _of_context.set((*_of_context.get(), found.add))
+    try:
         yield found
+    finally:
+        _of_context.set(tuple(one for one in _of_context.get() if one != found.add))
+        _uninstall()

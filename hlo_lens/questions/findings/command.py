@@ -11,19 +11,11 @@ from hlo_lens.cli.output import Output, output_options
 _EXAMPLE = """\b
 Example:
   hlo-lens explain M001
-  hlo-lens explain
 """
 
 
-def _complete_code(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
-    del ctx, parameter
-    from hlo_lens.questions.findings.rule import all_rules
-
-    return [rule.code for rule in all_rules() if rule.code.startswith(word.upper())]
-
-
 @click.command(epilog=_EXAMPLE)
-@click.argument("code", required=False, shell_complete=_complete_code)
+@click.argument("code", required=False)
 @output_options
 def explain(code: str | None, output: Output) -> None:
     """Explain a rule of lint: what it finds, why it costs, the fix, and when it is fine.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.findings.values import Transfer
-    from hlo_lens.questions.memory.peak import LiveValue, PeakMemory
+    from hlo_lens.questions.memory.peak import LiveValue
 
 
 # ---- M006 ----------------------------------------------------------------------------------------
@@ -99,17 +99,15 @@ def upcast_activation(known: ModuleDump) -> Iterator[Finding]:
             how = f" and reach {plural(upcast.products, 'product')}"
             yield _upcast_finding(known, upcast.place, made, how, is_grave=upcast.is_grave)
     roles = memory_roles(known)
-    for place, makers in _carried(before):
-        made = [one for one in left if _maker(peak, one) in makers]
-        made = [one for one in made if roles is not None and roles.of_live(one) == SAVED]
+    for place, makers in _carried(before) if roles is not None else ():
+        made = []
+        for one in left:
+            origin = peak.origin_of(one)
+            is_made = (origin.op_name, str(origin.source)) in makers
+            made += [one] * (is_made and roles is not None and roles.of_live(one) == SAVED)
         left = [one for one in left if one not in made]
         if sum(one.owned_bytes for one in made) >= least:
             yield _upcast_finding(known, place, made, ", and a loop carries and saves them so")
-
-
-def _maker(peak: PeakMemory, value: LiveValue) -> tuple[str | None, str]:
-    origin = peak.origin_of(value)
-    return origin.op_name, str(origin.source)
 
 
 def _upcast_finding(
