@@ -55,11 +55,9 @@ class Checked:
     causes: Mapping[int, tuple[Cause, ...]] = dataclasses.field(default_factory=dict)
 
     def report(self) -> Report:
-        """Return the report that ``hlo-lens check`` prints."""
         return dataclasses.replace(self.verdicts([*self._facts()]), subject=self)
 
     def verdicts(self, facts: Sequence[tuple[str, str]] = ()) -> Report:
-        """Return the report on the verdicts alone, below some facts."""
         dumps = {
             place: f"{shell_word(one.dump.path)} {one.dump.module_option}".rstrip()
             for place, one in enumerate(self.head.modules)
@@ -70,7 +68,6 @@ class Checked:
 
     @property
     def command(self) -> str:
-        """Command that prints the verdicts."""
         baseline = None if self.diff is None else self.diff.base.path
         options = [("--baseline", baseline), ("--budget", self.budget)]
         options += [("--fail-on", rule) for rule in self.rules]
@@ -78,11 +75,9 @@ class Checked:
         return " ".join(("hlo-lens check", shell_word(self.head.path or "PATH"), *given))
 
     def annotations(self) -> list[Annotation]:
-        """Return the notes on failed rules."""
         return check_annotations(self.judgement, self.causes, self._diff_command)
 
     def _facts(self) -> Iterator[tuple[str, str]]:
-        """Yield the paths, and differences that may be the cause of a failure."""
         diff, rules = self.diff, [verdict.rule for verdict in self.judgement.verdicts]
         baseline, budget = None if diff is None else diff.base.path, self.budget
         if budget is not None and not any(rule.place.startswith(budget) for rule in rules):
@@ -104,7 +99,6 @@ class Checked:
                 yield from self._failure_facts(diff)
 
     def _failure_facts(self, diff: Diff) -> Iterator[tuple[str, str]]:
-        """Yield the causes of failures, and the command that shows what follows from them."""
         for place, causes in self.causes.items():
             name = self.head.modules[place].snapshot.name
             of = f" ({name})" if len(diff.modules) > 1 else ""
@@ -130,7 +124,6 @@ class Checked:
 
 
 def _pair_facts(diff: Diff) -> Iterator[tuple[str, str]]:
-    """Yield what differs between two sides besides their programs."""
     for label, name in (("toolchain", "toolchain"), ("pair", "note")):
         texts = dict.fromkeys(str(getattr(m, name)) for m in diff.modules if getattr(m, name))
         yield from ((label, text) for text in texts)

@@ -104,17 +104,14 @@ class Verdict:
 
     @property
     def is_failure(self) -> bool:
-        """Whether the gate fails for it."""
         return self.status == FAIL and not self.rule.is_informational
 
     @property
     def is_undecided(self) -> bool:
-        """Whether the gate is undecided for it."""
         return self.status == UNDECIDED and not self.rule.is_informational
 
     @property
     def limit(self) -> str:
-        """Conditions of failure, as written in rules."""
         return " or ".join(map(str, self.rule.fails))
 
 
@@ -126,7 +123,6 @@ class Judgement:
 
     @property
     def is_failed(self) -> bool:
-        """Whether any rule failed that is not informational."""
         return any(verdict.is_failure for verdict in self.verdicts)
 
     @property
@@ -173,7 +169,6 @@ def _of_rule(rule: Rule, sides: Sides) -> Iterator[Verdict]:
 
 
 def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
-    """Return the verdict of a rule on one module."""
     partner = None if candidate.diff is None else candidate.diff.base
     value = rule_value(rule, candidate.head, partner)
     verdict = Verdict(
@@ -205,7 +200,6 @@ def _of_module(rule: Rule, candidate: Candidate, sides: Sides) -> Verdict:
 
 
 def _decided(verdict: Verdict, candidate: Candidate, problem: str, sides: Sides) -> Verdict:
-    """Return the verdict on known values; a broken limit fails whatever the baseline is."""
     rule, base, head = verdict.rule, verdict.base.number, verdict.head.number or 0
     limits = [condition for condition in rule.fails if not condition.is_change]
     changes = [condition for condition in rule.fails if condition.is_change]
@@ -231,7 +225,6 @@ def _decided(verdict: Verdict, candidate: Candidate, problem: str, sides: Sides)
 
 
 def _findings(rule: Rule, candidate: Candidate, broken: Sequence[Condition]) -> tuple[Finding, ...]:
-    """Return the findings that break conditions: of conditions on a change the new ones."""
     facts = candidate.head.facts
     base = None if candidate.diff is None else candidate.diff.base.facts
     counted = counted_findings(rule.metric, facts, base) if rule.metric.root == FINDINGS else ()
@@ -264,7 +257,6 @@ def _is_unsure(condition: Condition, verdict: Verdict, candidate: Candidate) -> 
 
 
 def _unsure_text(verdict: Verdict, conditions: Sequence[Condition]) -> str:
-    """Return why conditions on a bound or an estimate are undecided."""
     names, metric = " and ".join(map(str, conditions)), verdict.rule.metric
     ranges = []
     for where, value in (("", verdict.head), ("in the baseline ", verdict.base)):
@@ -285,7 +277,6 @@ def _unsure_text(verdict: Verdict, conditions: Sequence[Condition]) -> str:
 
 
 def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:
-    """Return why a module cannot be compared with the baseline; empty if it can."""
     if not sides.has_baseline:
         return NO_BASELINE
     diff = candidate.diff
@@ -360,12 +351,10 @@ def contributors(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) 
 
 
 def _counts(metric: Metric, category: str) -> bool:
-    """Return whether a metric counts memory of some use."""
     return metric.figure not in _FIGURES or category == metric.figure
 
 
 def _colors(metric: Metric, names: Mapping[int, str]) -> frozenset[int]:
-    """Return the memory spaces that a metric counts: those that it names, else the default one."""
     chosen = [s.lower() for step in metric.steps if step.name == "spaces" for s in step.selectors]
     if not chosen:
         return frozenset({DEFAULT_SPACE})
@@ -378,7 +367,6 @@ def _colors(metric: Metric, names: Mapping[int, str]) -> frozenset[int]:
 
 
 def _of_memory(metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None) -> list[Contributor]:
-    """Return lost donations and values that grew at the peaks, else all values at the peaks."""
     if diff is not None and diff.memory is not None:
         colors = _colors(metric, {peak.color: peak.space for peak in diff.memory.peaks})
         grown = []
@@ -420,7 +408,6 @@ def _part(
     *,
     is_at_most: bool = False,
 ) -> Contributor:
-    """Return a contributor with the place and path of values or a collective."""
     return Contributor(
         what=what,
         delta_bytes=size,
@@ -435,7 +422,6 @@ def _part(
 def _of_collectives(
     metric: Metric, head: ModuleSnapshot, diff: ModuleDiff | None
 ) -> list[Contributor]:
-    """Return the collectives that a metric counts and cost more than before, else all of them."""
     steps = [step.name for step in metric.steps]
     named = {kind for kind in COLLECTIVE_KINDS if kind in steps or f"kind={kind}" in metric.text}
     kinds = named or {*COLLECTIVE_KINDS}

@@ -101,18 +101,15 @@ class Metric:
 
     @property
     def is_bytes(self) -> bool:
-        """Whether it counts bytes, by its name."""
         last = self.steps[-1].name
         is_space = self.root == "memory" and last in ("total", "peak", "temp", "argument", "output")
         return "bytes" in last or is_space
 
     @property
     def counts_changes(self) -> bool:
-        """Whether it counts findings of one side alone."""
         return self.root == ROOT and self.steps[-1].name in _CHANGES
 
     def value(self, facts: ModuleFacts) -> Value:
-        """Return the value in the facts of a module."""
         try:
             bounds = _collective_sum(self, facts.collectives)
             if bounds is not None and bounds.is_at_most:
@@ -133,7 +130,6 @@ class Metric:
         return str(Amount(value.number, value.kind))
 
     def _number(self, facts: ModuleFacts) -> float:
-        """Return the sum of the numbers that the path leads to; a list counts its rows."""
         items: list[object] = [facts]
         for place, step in enumerate(self.steps, start=1):
             path = ".".join(one.name for one in self.steps[:place])
@@ -182,7 +178,6 @@ def _parts_of(item: object) -> dict[str, object] | None:
 
 
 def _step_into(item: object, step: Step, path: str) -> list[object]:
-    """Return the values that a step leads to; raises NoValueError if there are none."""
     if isinstance(item, _Rows):
         return [part for row in item for part in _step_into(row, step, path)]
     parts = _parts_of(item)
@@ -229,7 +224,6 @@ def _called(rows: Sequence[object], label: str) -> list[object]:
 
 
 def _selected(item: object, selector: str, path: str) -> object:
-    """Return the rows of a list that a selector chooses, or the row that it names."""
     if item is None:
         raise NoValueError(f"{path} is not known")
     if not isinstance(item, (list, tuple)):
@@ -250,7 +244,6 @@ def _selected(item: object, selector: str, path: str) -> object:
 
 
 def _filtered(rows: list[object], selector: str, path: str) -> list[object]:
-    """Return rows whose cells have the given values: ``kind=all-gather,axes=data``."""
     chosen = every = [(row, _parts_of(row) or {}) for row in rows]
     for part in selector.split(","):
         key, _, wanted = (text.strip() for text in part.partition("="))
@@ -268,7 +261,6 @@ def _filtered(rows: list[object], selector: str, path: str) -> list[object]:
 
 
 def _is_equal(value: object, wanted: str) -> bool:
-    """Return whether a cell has a value as rules write it; axes in any order."""
     if isinstance(value, (list, tuple)):
         return sorted(map(str, value)) == sorted(wanted.split("+") if wanted else ())
     return (str(value).lower() if isinstance(value, bool) else str(value)) == wanted

@@ -175,7 +175,6 @@ def amount_texts(verdict: Verdict) -> tuple[str, str]:
 
 
 def _contributor_tables(verdicts: Sequence[Verdict]) -> Iterator[Table]:
-    """Yield the contributors to failures, once for several failures with the same ones."""
     causes: dict[tuple[str | None, Contributors], list[str]] = {}
     for verdict in verdicts:
         found = verdict.contributors
@@ -192,7 +191,6 @@ def _contributor_tables(verdicts: Sequence[Verdict]) -> Iterator[Table]:
 
 
 def _shown_contributors(found: Contributors) -> Iterator[Row]:
-    """Yield the contributors with ``<=`` before upper bounds."""
     place = found.place_of("delta_bytes")
     for row, one in zip(found.rows(), found.contributors, strict=True):
         text = at_most_text(one.delta_bytes, one.is_at_most)
@@ -202,7 +200,6 @@ def _shown_contributors(found: Contributors) -> Iterator[Row]:
 def _finding_sections(
     verdicts: Sequence[Verdict], dumps: Mapping[int, str], base: str
 ) -> Iterator[Section]:
-    """Yield the findings that failed rules count, with the command that shows more of them."""
     for verdict in verdicts:
         if not verdict.findings:
             continue
@@ -240,7 +237,6 @@ def _object(verdict: Verdict, causes: Mapping[int, tuple[Cause, ...]]) -> Mappin
 
 
 def _causes_of(verdict: Verdict, causes: Mapping[int, tuple[Cause, ...]]) -> tuple[Cause, ...]:
-    """Return the causes of a rule that failed on a change; none for others."""
     is_change = verdict.status == "fail" and verdict.base.number is not None
     return causes.get(verdict.place, ()) if is_change and verdict.place is not None else ()
 

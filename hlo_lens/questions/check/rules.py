@@ -92,7 +92,6 @@ class Quantity:
 
     @property
     def is_percent(self) -> bool:
-        """Whether it is a fraction of another number."""
         return self.unit == "%"
 
     def check_unit(self, metric: Metric, place: str) -> None:
@@ -221,7 +220,6 @@ def short_rule(text: str) -> Rule:
 
 
 def _module_pattern(text: str, place: str) -> NamePattern:
-    """Return the pattern of module names; raises UsageError if it is no regular expression."""
     try:
         return NamePattern(text)
     except UsageError as error:
@@ -261,7 +259,6 @@ class _Budget:
     lines: list[str]
 
     def rules(self, data: Mapping[str, object]) -> Iterator[Rule]:
-        """Yield the rules."""
         self._check_keys(data, ("defaults", "budget", _OTHERS), None)
         defaults, budget = data.get("defaults", {}), data.get("budget", [])
         if not isinstance(defaults, dict):
@@ -296,7 +293,6 @@ class _Budget:
         return UsageError(f"{self._place(line)}: {message}")
 
     def _line(self, key: str, table: tuple[str, int] | None) -> int | None:
-        """Return the 1-based line of a key of a table; None if it is not there."""
         pattern = re.compile(rf"""\s*(?:\[+\s*)?["']?{re.escape(key)}["']?\s*[.=\]]""")
         seen = -1
         for number, line in enumerate(self.lines, start=1):
@@ -308,7 +304,6 @@ class _Budget:
 
 
 def _rule_of(table: Mapping[str, object], defaults: Mapping[str, object]) -> Rule:
-    """Return the rule of a table of a budget file; raises UsageError for a wrong value."""
     for key in _TEXTS:
         if not isinstance(value := table.get(key, ""), str):
             raise UsageError(f"{key} is a text in quotes, not {value!r}")
@@ -333,7 +328,6 @@ def _rule_of(table: Mapping[str, object], defaults: Mapping[str, object]) -> Rul
 def _conditions(
     metric: Metric, table: Mapping[str, object], defaults: Mapping[str, object]
 ) -> Iterator[Condition]:
-    """Yield the conditions of failure of a rule."""
     for key, op in _LIMITS.items():
         if key in table:
             amount = Quantity.parse(table[key])
@@ -349,7 +343,6 @@ def _conditions(
 def _thresholds(
     metric: Metric, table: Mapping[str, object], defaults: Mapping[str, object]
 ) -> Iterator[Condition]:
-    """Yield the conditions on a change, one for each direction that is worse."""
     direction = table.get("direction", defaults.get("direction", LOWER))
     if direction not in DIRECTIONS:
         raise UsageError(f"direction is one of {', '.join(DIRECTIONS)}, not {direction!r}")

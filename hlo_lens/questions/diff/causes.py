@@ -102,7 +102,6 @@ class Cause:
         return False
 
     def to_dict(self) -> dict[str, object]:
-        """Return the JSON object."""
         names = ("sources", "what", "delta_bytes", "delta_bytes_of", "delta_wire_bytes")
         kind = re.sub(r"(?<!^)(?=[A-Z])", "-", type(self).__name__).lower()
         parts = [
@@ -156,19 +155,16 @@ class Changes:
     call_line: str | None = None
 
     def entries(self, kind: str) -> list[EntryRow]:
-        """Return the changed arguments, or results."""
         found = () if self.shardings is None else self.shardings.entries
         return [row for row in found if row.kind == kind]
 
     @property
     def argument_pairs(self) -> list[tuple[EntryFact, EntryFact]]:
-        """Matched arguments, changed or not."""
         pairs = () if self.shardings is None else self.shardings.pairs
         return [pair for pair in pairs if pair[0].kind == "parameter"]
 
     @property
     def flow(self) -> EditFlow:
-        """Dataflow between the edited lines."""
         return NO_FLOW if self.program is None else self.program.flow
 
     def edits(self, source: str | None) -> LineEdits:
@@ -372,7 +368,6 @@ def _dimensions(shape: str | None) -> tuple[int, ...]:
 
 
 def _size_name(rows: Sequence[tuple[EntryRow, int]]) -> str:
-    """Return the name of a size by the arguments that have it, and the place of the dimension."""
     inputs = [(row, place) for row, place in rows if row.head and row.head.aliased_with is None]
     integers = [place for row, place in inputs if (row.head_global_shape or "")[:1] in "su"]
     if integers and len(inputs) == len(rows):
@@ -486,14 +481,12 @@ _STATE = re.compile(r"\b(?:mu|nu|m|v|trace|momentum|exp_avg\w*|opt\w*)\b")
 
 
 def _label(names: Collection[str]) -> str:
-    """Return the word for some arguments, as far as their names say what they are."""
     if all(map(_STATE.search, names)):
         return "optimizer array"
     return "parameter" if all(map(_WEIGHT.search, names)) else "argument"
 
 
 def _entry_texts(row: EntryRow) -> Iterator[tuple[str, str]]:
-    """Yield kind and text of the changes of an argument or result that both sides have."""
     base, head = row.base, row.head
     assert base is not None
     assert head is not None
@@ -521,7 +514,6 @@ def _entry_texts(row: EntryRow) -> Iterator[tuple[str, str]]:
 
 
 def _renames(changes: Changes) -> Mapping[tuple[str, str], list[str]]:
-    """Return the arguments of which one part of the path has another name, by both names."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for base, head in changes.argument_pairs:
         if names := renamed_component(base.name, head.name):
@@ -733,7 +725,6 @@ class LineChanged(Cause):
 
     @property
     def is_constraint_alone(self) -> bool:
-        """Whether only sharding constraints changed."""
         return self.what.startswith(CONSTRAINT)
 
     def explains(self, other: Cause, changes: Changes) -> bool:
@@ -756,7 +747,6 @@ Typed: TypeAlias = "dict[tuple[str, str], list[str]]"
 
 
 def _retyped(changes: Changes) -> Iterator[Retyped]:
-    """Yield changes of the element type, of all lines with the same one together."""
     flow = changes.flow
     sources = _typed_roots(changes) if flow.is_known else _typed_lines(changes)
     for (base, head), lines in sources.items():
@@ -787,7 +777,6 @@ def _typed_roots(changes: Changes) -> Typed:
 
 
 def _typed_lines(changes: Changes) -> Typed:
-    """Return the lines most of whose instructions have another type, without dataflow."""
     found: Typed = defaultdict(list)
     for source in [] if changes.entries("parameter") else _sources_by_bytes(changes):
         edits = changes.edits(source)
@@ -797,7 +786,6 @@ def _typed_lines(changes: Changes) -> Typed:
 
 
 def _sources_by_bytes(changes: Changes) -> list[str]:
-    """Return the changed lines, most bytes at the peak first."""
     rows = sorted(changes.rows, key=lambda r: (-abs(r.delta_peak_bytes or 0), -r.count))
     return [row.source for row in rows if row.source is not None]
 
@@ -807,7 +795,6 @@ class Reshaped(LineChanged):
 
 
 def _reshaped(changes: Changes) -> Iterator[Reshaped]:
-    """Yield changes of sizes alone, of all lines that share one together."""
     flow = changes.flow
     found: dict[str, set[tuple[int, int]]] = {}
     for source in flow.roots:
@@ -844,7 +831,6 @@ def _sizes_of(text: str) -> tuple[int, ...]:
 
 
 def _lines(changes: Changes) -> Iterator[LineChanged]:
-    """Yield the lines with edits that follow from no other, in the order in which they run."""
     program, flow = changes.program, changes.flow
     if program is None:
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.summary import device_memory
@@ -29,10 +28,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloModule
-    from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.diff.sides import LoadedSide, SideModule
-    from hlo_lens.questions.snapshots.figures import EntryFact
-    from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
     from hlo_lens.render.table import Report
 
 
@@ -54,10 +50,17 @@ class Diff(DumpDiff):
         """
         import pandas as pd
 
-        return pd.DataFrame.from_records(
-            list(_number_rows(self)),
-            columns=["module", "subject", "metric", "base", "head", "delta"],
-        )
+        rows = [
+            (module.head.name, subject, metric, one.base, one.head, one.delta)
+            for module in self.modules
+            for subject, deltas in (
+                ("memory", None if module.memory is None else module.memory.metrics),
+                ("collectives", None if module.collectives is None else module.collectives.counts),
+            )
+            for metric, one in (deltas or {}).items()
+        ]
+        columns = ["module", "subject", "metric", "base", "head", "delta"]
+        return pd.DataFrame.from_records(rows, columns=columns)
 
     def report(self, *, by: str | None = None) -> Report:
         """Return the report that ``hlo-lens diff`` prints.
@@ -75,17 +78,6 @@ class Diff(DumpDiff):
 
     def _repr_html_(self) -> str:
         return self.report()._repr_html_()  # the name that notebooks ask for
-
-
-def _number_rows(diff: Diff) -> Iterator[tuple[str, str, str, int | None, int | None, int | None]]:
-    for module in diff.modules:
-        listed = (
-            ("memory", None if module.memory is None else module.memory.metrics),
-            ("collectives", None if module.collectives is None else module.collectives.counts),
-        )
-        for subject, deltas in listed:
-            for metric, found in (deltas or {}).items():
-                yield module.head.name, subject, metric, found.base, found.head, found.delta
 
 
 def diff_sides(
@@ -107,30 +99,33 @@ def diff_sides(
     subjects = tuple(subject for subject in SUBJECTS if subject in only)
     mine, yours = [m.snapshot for m in base.modules], [m.snapshot for m in head.modules]
     pairs = pair_modules(mine, yours, base_copies=base.copies(), head_copies=head.copies())
+    alone = [base.modules[k] for k in pairs.removed], [head.modules[k] for k in pairs.added]
     found = []
     for one, other, note in pairs.pairs:
         sides = base.modules[one], head.modules[other]
-        program = _program(*sides, noise) if "program" in subjects else None
-        lines = _lines(*sides, program)
-        alone = [base.modules[k] for k in pairs.removed], [head.modules[k] for k in pairs.added]
-        changes = _changes(*sides) if "program" in subjects else NO_CHANGES
+        program, changes = None, NO_CHANGES
+        if "program" in subjects:
+            program = _program(*sides, noise)
+            lines = _lines(*sides, program)
+            moved = tuple(_moved(lines, *alone))
+            changes = replace(_changes(*sides), program=lines, moved=moved)
         compared = module_diff(
             mine[one],
             yours[other],
             note=note,
             program=program,
-            lines=lines,
-            changes=replace(changes, moved=tuple(_moved(lines, *alone))),
+            changes=changes,
             subjects=subjects,
             is_forced=is_forced,
             heed=noise,
         )
         limit = None if sides[1].dump is None else device_memory(sides[1].dump)
-        problem = " and ".join(
+        problems = [
             f"the {role}: {side.program_problem}"
             for role, side in zip(("base", "head"), sides, strict=True)
             if side.program_problem
-        )
+        ]
+        problem = " and ".join(problems)
         found.append(replace(compared, limit_bytes=limit and limit[0], program_problem=problem))
     return Diff(
         base=base,
@@ -167,13 +162,10 @@ def noise_of(words: Sequence[str]) -> frozenset[Noise]:
 
 
 def _program(base: SideModule, head: SideModule, heed: Collection[Noise]) -> ProgramDiff | None:
-    """Return the changes of the program; None if a side has no HLO text."""
-    if _is_known_equal(base, head) and not heed:
+    """Return the changes of the program; None without HLO text, or where equal."""
+    if (_is_known_equal(base, head) and not heed) or base.hlo is None or head.hlo is None:
         return None
-    one, other = base.hlo, head.hlo
-    if one is None or other is None:
-        return None
-    return program_diff(one, other, heed=heed)
+    return program_diff(base.hlo, head.hlo, heed=heed)
 
 
 def _is_known_equal(base: SideModule, head: SideModule) -> bool:
@@ -183,35 +175,31 @@ def _is_known_equal(base: SideModule, head: SideModule) -> bool:
 
 
 def _lines(base: SideModule, head: SideModule, program: ProgramDiff | None) -> ProgramLines | None:
-    """Return the edits by source line, if possible of the texts from before optimizations."""
+    mine, yours = base.snapshot, head.snapshot
     is_equal = _is_known_equal(base, head) if program is None else program.identical
-    if is_equal and not _has_other_annotations(base.snapshot, head.snapshot):
-        return None
+    if is_equal:  # unless constraints came or went that leave the optimized program as it was
+        if mine.annotations == yours.annotations:
+            return None
+        shardings = sharding_diff(with_folders_of(mine, yours), yours)
+        if shardings is None or not shardings.annotations:
+            return None
     one, other = base.before, head.before
     if one is not None and other is not None:
         return program_lines(program_diff(one, other), one, other, is_source=True)
     if program is None or base.hlo is None or head.hlo is None:
         return None
-    stages = {side.snapshot.facts.stage for side in (base, head)}
+    stages = {side.facts.stage for side in (mine, yours)}
     return program_lines(program, base.hlo, head.hlo, is_source=stages == {BEFORE})
 
 
-def _has_other_annotations(base: ModuleSnapshot, head: ModuleSnapshot) -> bool:
-    """Return whether constraints came or went that leave the optimized program as it was."""
-    if base.annotations == head.annotations:
-        return False
-    found = sharding_diff(with_folders_of(base, head), head)
-    return found is not None and bool(found.annotations)
-
-
 def _changes(base: SideModule, head: SideModule) -> Changes:
-    """Return the flags and meshes of both sides, where they are known."""
     flags: dict[str, tuple[str | None, str | None]] = {}
     known = base.options, head.options
-    for name in known[0].keys() & known[1].keys():
-        before, after = (side[name] for side in known)
-        differ = {k: (before.get(k), after.get(k)) for k in {**before, **after}}
-        flags |= {k: pair for k, pair in differ.items() if pair[0] != pair[1]}
+    for text in known[0].keys() & known[1].keys():
+        for name in {**known[0][text], **known[1][text]}:
+            pair = known[0][text].get(name), known[1][text].get(name)
+            if pair[0] != pair[1]:
+                flags[name] = pair
     mine, yours = (
         {
             "compiler": side.snapshot.toolchain,
@@ -220,22 +208,20 @@ def _changes(base: SideModule, head: SideModule) -> Changes:
         }
         for side in (base, head)
     )
+    dump = None if head.dump is None or not head.dump.has_hlo else head.dump
     return Changes(
         flags=flags,
         meshes=(base.mesh, head.mesh),
         alike=tuple(name for name in mine if mine[name] == yours[name] is not None),
         forms=tuple(_forms(base, head)),
-        first_use=partial(_first_use, head.dump),
-        call_line=None
-        if head.dump is None or not head.dump.has_hlo
-        else _line(call_place(head.dump)),
+        first_use=lambda entry: None if dump is None else _line(first_use(dump, entry.number)),
+        call_line=None if dump is None else _line(call_place(dump)),
     )
 
 
 def _forms(base: SideModule, head: SideModule) -> Iterator[str]:
-    """Yield the forms of the texts that differ from version to version of JAX and XLA."""
     texts = base.before, head.before
-    if texts[0] is None or texts[1] is None:
+    if None in texts:
         texts = base.hlo, head.hlo
     mine, yours = ({} if text is None else _forms_of(text) for text in texts)
     for form in mine:
@@ -261,10 +247,6 @@ def _forms_of(module: HloModule) -> dict[str, bool]:
     return {form: has_it for form, has_it, is_shown in forms if is_shown}
 
 
-def _first_use(dump: ModuleDump | None, entry: EntryFact) -> str | None:
-    return None if dump is None or not dump.has_hlo else _line(first_use(dump, entry.number))
-
-
 def _line(place: SourceLocation | None) -> str | None:
     return None if place is None else portable_source(place.file, place.line)
 
@@ -272,11 +254,10 @@ def _line(place: SourceLocation | None) -> str | None:
 def _moved(
     lines: ProgramLines | None, gone: Sequence[SideModule], new: Sequence[SideModule]
 ) -> Iterator[MovedOutOfJit]:
-    """Yield the modules of one side alone whose operations came into or went out of another."""
-    for is_out, modules in ((False, gone), (True, new)) if lines and lines.is_source else ():
-        for one in modules:
-            text = one.before
-            if text is not None and lines is not None:
-                opcodes = Counter(o for o in text.opcodes if o not in PLUMBING)
-                found = moved_operations(lines, one.snapshot.name, opcodes, is_out=is_out)
-                yield from [] if found is None else [found]
+    if lines is None or not lines.is_source:
+        return
+    for is_out, one in [*((False, one) for one in gone), *((True, one) for one in new)]:
+        opcodes = Counter() if one.before is None else Counter(one.before.opcodes)
+        own = Counter({name: n for name, n in opcodes.items() if name not in PLUMBING})
+        if found := own and moved_operations(lines, one.snapshot.name, own, is_out=is_out):
+            yield found

@@ -80,14 +80,12 @@ class _Side:
                 waiting += [*found, *(self.flow.sources(value) if value.element else ())]
 
     def is_constant(self, row: int) -> bool:
-        """Return whether a row is computed from no value but constants."""
         if self.opcodes[row] not in ("constant", "broadcast", "iota", "reshape", "convert"):
             return False
         sources = self.flow.sources(Value(row))
         return all(self.opcodes[one.row] in ("constant", "iota") for one in sources)
 
     def uses_product(self, row: int) -> bool:
-        """Return whether an operand is a product."""
         sources = self.flow.sources(Value(row))
         return any(opcode_traits(self.opcodes[one.row]).is_contraction for one in sources)
 
@@ -151,7 +149,6 @@ def _rows(edit: Edit, sides: _Sides) -> list[tuple[_Side, int]]:
 
 
 def _nodes(edits: Sequence[tuple[Edit, str | None]], sides: _Sides) -> Iterator[tuple[Edit, str]]:
-    """Yield the edits of operations and arguments with their lines, numbered by row."""
     number = 0
     for edit, line in edits:
         instruction = in_head(edit)

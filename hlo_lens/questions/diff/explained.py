@@ -104,7 +104,6 @@ _KINDS = {"argument": "arguments", "output": "results", "constant": "constants"}
 
 
 def _memory_parts(program: ProgramLines | None, memory: MemoryDiff | None) -> Iterator[_Part]:
-    """Yield parts that sum to the difference of what must fit."""
     total = None if memory is None else memory.metrics[TOTAL].delta
     if memory is None or total is None:
         return
@@ -152,7 +151,6 @@ def _owner(part: _Part, causes: Sequence[Cause]) -> int:
 
 
 def _with_share(cause: Cause, parts: Sequence[_Part], is_known: tuple[bool, bool]) -> Cause:
-    """Return a cause with its bytes, and its parts as consequences, largest first."""
     fit = [part.size for part in parts if part.kind != "sent"]
     sent = [part.size for part in parts if part.kind == "sent"]
     total = sum(size or 0 for size in fit) if is_known[0] else None

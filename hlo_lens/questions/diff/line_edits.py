@@ -82,7 +82,6 @@ class ModuleLines:
         )
 
     def named_files(self) -> set[str]:
-        """Return the source files that the module names."""
         frames = self.module.stack_frames
         if frames:
             return {portable_path(file) for file in frames.file_names}
@@ -90,15 +89,12 @@ class ModuleLines:
         return {portable_path(place.file) for place in places if place is not None}
 
     def name(self, place: SourceLocation | None) -> Place:
-        """Return a place as the head names it."""
         return None if place is None else self._names(place.file, place.line)
 
     def line(self, row: int) -> Place:
-        """Return the line in the metadata of a row."""
         return self.name(self.origins.places.innermost(row))
 
     def opcodes_by_line(self) -> dict[str, Counter[str]]:
-        """Return the opcodes of the instructions of each line."""
         found: dict[str, Counter[str]] = defaultdict(Counter)
         keys = map(self.origins.places.key, range(len(self.module.opcodes)))
         for (key, opcode), count in Counter(zip(keys, self.module.opcodes, strict=True)).items():
@@ -128,7 +124,6 @@ class ModuleLines:
         return found
 
     def loops(self) -> Counter[tuple[str, int | None]]:
-        """Return line and trip count of the loops with a line."""
         rows = self.module.opcodes.places_of({"while"})
         counts = trip_counts(InstructionTable(self.module)).loops
         pairs = ((self.line(r), c.trip_count) for r, c in zip(rows, counts, strict=True))
@@ -205,7 +200,6 @@ def line_partners(votes: Votes, before: Operations, after: Operations) -> dict[s
 def _alike(
     found: Mapping[str, str], before: Operations, after: Operations
 ) -> Iterator[tuple[str, str]]:
-    """Yield lines with equal operations, in order between the pairs of their file."""
     pairs = {yours: mine for mine, yours in found.items()}
     others = _by_file(after)
     for file, lines in _by_file(before).items():
@@ -222,7 +216,6 @@ def _alike(
 def _shifted(
     found: Mapping[str, str], before: Operations, after: Operations
 ) -> Iterator[tuple[str, str]]:
-    """Yield lines between two pairs that are shifted equally far."""
     shifts: dict[str, dict[int, int]] = defaultdict(dict)
     for mine, yours in found.items():
         (file, line), (other_file, other) = split_source(mine), split_source(yours)
@@ -281,7 +274,6 @@ class LineEdits:
     changes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
     def add(self, edit: Edit) -> None:
-        """Count an edit."""
         kind, instruction = edit.kind, in_head(edit)
         self.kinds[kind] += 1
         if opcode_traits(instruction.opcode).is_contraction:
@@ -308,7 +300,6 @@ class LineEdits:
 
     @property
     def nets(self) -> set[str]:
-        """Opcodes that one side has more often."""
         return {*self.net("added"), *self.net("removed")}
 
     @property
@@ -326,11 +317,9 @@ class LineEdits:
 
     @property
     def count(self) -> int:
-        """Number of edits."""
         return self.kinds.total()
 
     def changes_of(self, *names: str) -> int:
-        """Return the number of instructions with a changed property."""
         return sum(count for (what, _, _), count in self.changes.items() if what in names)
 
     @property
@@ -340,7 +329,6 @@ class LineEdits:
 
     @property
     def is_recomputation(self) -> bool:
-        """Whether only recomputed instructions were added or removed."""
         edits = self.kinds["added"] + self.kinds["removed"]
         return bool(self.recomputed) and abs(self.recomputed) == edits and not self.kinds["changed"]
 
@@ -465,7 +453,6 @@ def _flow(edits: Sequence[tuple[Edit, Place]], sides: tuple[ModuleLines, ModuleL
 
 
 def _is_placed_otherwise(edit: Edit) -> bool:
-    """Return whether only the sharding of a value differs, which an argument or result has."""
     instruction = in_head(edit)
     if is_constraint(instruction) or instruction.opcode == "parameter":
         return False
@@ -477,7 +464,6 @@ def _is_placed_otherwise(edit: Edit) -> bool:
 def _loop_lines(
     loop: LoopChange, sides: tuple[ModuleLines, ModuleLines], names: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the lines of the loops that came, went or have another trip count."""
     mine = Counter({(names.get(k[0], k[0]), k[1]): n for k, n in sides[0].loops().items()})
     yours = sides[1].loops()
     differ = (mine - yours) if loop.kind in (UNROLLED, OUT_OF) else (yours - mine)
@@ -496,7 +482,6 @@ def _loop_lines(
 def _edits_by_line(
     edits: Sequence[Edit], sides: tuple[ModuleLines, ModuleLines]
 ) -> dict[tuple[int, Place], list[Edit]]:
-    """Return the edits of the lines of each side, base first."""
     found: dict[tuple[int, Place], list[Edit]] = defaultdict(list)
     edited: Counter[Place] = Counter()  # constraints by their own line
     for edit in edits:
@@ -636,7 +621,6 @@ def _order(row: LineRow) -> tuple[object, ...]:
 
 
 def _peak_bytes(memory: MemoryDiff, shifted: Mapping[str, str]) -> Sizes:
-    """Return the increase of bytes at the peak of the default memory space by line."""
     sizes: Counter[str | None] = Counter()
     for peak in memory.peaks:
         for row in peak.changed if peak.color == DEFAULT_SPACE else ():
@@ -706,7 +690,6 @@ def opcodes_text(counts: Counter[str]) -> str:
 
 
 def _change_texts(edits: LineEdits) -> Iterator[str]:
-    """Yield the changed properties, those that name a cause first."""
     if edits.changes_of(CONSTRAINT):
         yield f"{CONSTRAINT} changed"
     for what in (TYPE, OPCODE, SHAPE):
@@ -717,7 +700,6 @@ def _change_texts(edits: LineEdits) -> Iterator[str]:
 
 
 def _property_texts(edits: LineEdits) -> Iterator[str]:
-    """Yield the most frequent change of a property of the operations, or of their operands."""
     items = edits.changes.items()
     own = Counter({key: count for key, count in items if key[0] in OPERATION_PROPERTIES})
     operands = sum(count for key, count in items if _OPERANDS.match(key[0]))

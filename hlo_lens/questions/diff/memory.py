@@ -150,7 +150,6 @@ def missing_memory(module: ModuleSnapshot) -> str:
 def _metrics(
     mine: MemoryStatement | None, yours: MemoryStatement | None, *, is_comparable: bool
 ) -> Iterator[tuple[str, Delta]]:
-    """Yield path and values of each line of the statement."""
 
     def delta(one: object, other: object, name: str) -> Delta:
         base, head = getattr(one, name, None), getattr(other, name, None)
@@ -228,17 +227,14 @@ class PeakDiff(Records[PeakRow]):
 
     @property
     def changed(self) -> tuple[PeakRow, ...]:
-        """Groups of values that differ."""
         return tuple(row for row in self.entries if row.op_name != FREE)
 
     @property
     def delta_bytes(self) -> int:
-        """Difference of the peaks: the sum over all groups."""
         return (self.head.bytes if self.head else 0) - (self.base.bytes if self.base else 0)
 
     @property
     def most_bytes(self) -> int:
-        """Bytes of the larger of the two peaks."""
         return max(one.bytes for one in (self.base, self.head) if one is not None)
 
     @property
@@ -354,7 +350,6 @@ def _file(group: AliveGroup) -> str:
 
 
 def _scope(group: AliveGroup) -> str | None:
-    """Return the last scope of the path; None without scope or source."""
     return last_scopes(group.op_name) or None if group.source else None
 
 
@@ -366,7 +361,6 @@ def _loop(group: AliveGroup) -> str | None:
 
 
 def _dims(shape: str) -> str:
-    """Return a shape without its element type."""
     return shape[shape.find("[") :]
 
 

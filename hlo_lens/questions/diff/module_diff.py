@@ -24,7 +24,6 @@ from hlo_lens.text.units import plural
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from hlo_lens.questions.diff.line_edits import ProgramLines
     from hlo_lens.questions.diff.sides import LoadedSide
     from hlo_lens.questions.matching.program_diff import ProgramDiff
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
@@ -37,21 +36,14 @@ NO_CHANGES = Changes()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleDiff:
-    """Changes of one module.
+    """Changes of one module; of subjects that were not asked for, or are not known, None.
 
     Attributes:
-        base: Before.
-        head: After.
         note: Note on the pair; empty for none.
         differences: Reasons why the figures cannot be compared; empty if they can.
         toolchain: Change of the compiler; empty for none, or if one is not known.
-        memory: None if it was not asked for, or is known on neither side.
-        donations: Aliases lost and gained; None if a side has no HLO text.
-        collectives: None if they were not asked for, or a side has no HLO text.
-        shardings: None if they were not asked for, or a side has no HLO text.
-        program: None if it was not asked for, or a side has no HLO text.
-        lines: Changes by line of the user's program, and their causes; None without a
-            change, or if the program was not asked for.
+        donations: Aliases lost and gained.
+        lines: Changes by line of the user's program, and their causes; None without a change.
         findings: Findings that are new or gone; None if they are not known of a side.
         subjects: Subjects asked for.
         is_heedful: Whether noise is reported as changes; snapshots do not know it.
@@ -87,7 +79,6 @@ class ModuleDiff:
 
     @property
     def identical(self) -> bool:
-        """Whether no subject asked for differs."""
         if "program" in self.subjects and self.is_program_equal is False:
             return False
         if self.memory is not None and self.memory.is_changed:
@@ -124,14 +115,8 @@ class ModuleDiff:
 class DumpDiff:
     """Changes between two dumps.
 
-    Attributes:
-        base: Before.
-        head: After.
-        modules: Changes of each pair of modules.
-        places: Index in the base and in the head of each pair.
-        added: Modules of the head alone.
-        removed: Modules of the base alone.
-        copies: Indices in the base and in the head of modules left out as copies of others.
+    Modules of one side alone are `added` or `removed`; `places` has the index of each pair in base
+    and head, `copies` those of modules left out as copies of others.
     """
 
     base: LoadedSide
@@ -144,7 +129,6 @@ class DumpDiff:
 
     @property
     def identical(self) -> bool:
-        """Whether nothing changed."""
         return not self.added and not self.removed and all(m.identical for m in self.modules)
 
     @property
@@ -166,7 +150,6 @@ def module_diff(
     *,
     note: str = "",
     program: ProgramDiff | None = None,
-    lines: ProgramLines | None = None,
     changes: Changes = NO_CHANGES,
     subjects: tuple[str, ...] = SUBJECTS,
     is_forced: bool = False,
@@ -179,8 +162,7 @@ def module_diff(
         head: After.
         note: Note on the pair.
         program: Comparison of their HLO texts, if both have one.
-        lines: Edits of the program by source line, if they are known.
-        changes: Flags, meshes and modules of one side, as far as they are known.
+        changes: Edits by line, flags, meshes and modules of one side, as far as they are known.
         subjects: Subjects to compare, of `SUBJECTS`.
         is_forced: Whether to compare an estimate of memory with what XLA assigned.
         heed: Kinds of noise that are reported as changes.
@@ -195,16 +177,18 @@ def module_diff(
         elif all(change.what != kind.value for change in program.module_changes):
             change = Change(kind.value, None, plural(count, "time"))
             program = replace(program, module_changes=(*program.module_changes, change))
-    donations = None if shardings is None else donation_diff(shardings.pairs)
     has_memory = "memory" in subjects
+    toolchain = f"{base.toolchain} -> {head.toolchain}"
+    if not base.toolchain or not head.toolchain or base.toolchain == head.toolchain:
+        toolchain = ""
     found = ModuleDiff(
         base=base,
         head=head,
         note=note,
         differences=tuple(_differences(base, head)),
-        toolchain=_toolchain_change(base, head),
+        toolchain=toolchain,
         memory=memory_diff(base, head, is_forced=is_forced) if has_memory else None,
-        donations=donations if has_memory else None,
+        donations=donation_diff(shardings.pairs) if has_memory and shardings is not None else None,
         collectives=collective_diff(base, head) if "collectives" in subjects else None,
         shardings=shardings if "sharding" in subjects else None,
         program=program,
@@ -219,14 +203,10 @@ def module_diff(
         found = replace(found, memory=replace(memory, peaks=unchanged))
     if "program" not in subjects:
         return found
-    changes = replace(
-        changes,
-        program=lines,
-        shardings=shardings,
-        donations=found.donations,
-        toolchain=found.toolchain,
+    known_changes = replace(
+        changes, shardings=shardings, donations=found.donations, toolchain=toolchain
     )
-    diff = line_diff(changes, found.memory, found.collectives)
+    diff = line_diff(known_changes, found.memory, found.collectives)
     return found if found.identical and not diff.causes else replace(found, lines=diff)
 
 
@@ -264,10 +244,3 @@ def _partitions(module: ModuleSnapshot) -> int | None:
     sizes = [(fact.group_size or 1) * (fact.num_groups or 1) for fact in module.collectives]
     most = max(sizes) // (module.facts.replica_count or 1)
     return most if most > 1 else None
-
-
-def _toolchain_change(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
-    """Return how the compilers differ; empty if they do not, or one is not known."""
-    if not base.toolchain or not head.toolchain or base.toolchain == head.toolchain:
-        return ""
-    return f"{base.toolchain} -> {head.toolchain}"

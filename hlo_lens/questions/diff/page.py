@@ -106,7 +106,6 @@ def _head(diff: DumpDiff, names: tuple[str, str]) -> Section:
 
 
 def _deltas(diff: ModuleDiff) -> tuple[int, int]:
-    """Return the increases of what must fit and of what is sent; 0 where they are not known."""
     total = None if diff.memory is None else diff.memory.metrics["total_bytes"].delta
     sent = None if diff.collectives is None else diff.collectives.wire_bytes.delta
     return total or 0, sent or 0
@@ -159,7 +158,6 @@ def _facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
 
 
 def _fits_text(diff: ModuleDiff) -> str:
-    """Return whether the program still fits, where that changed; empty otherwise."""
     total = None if diff.memory is None else diff.memory.metrics["total_bytes"]
     limit = diff.limit_bytes
     if total is None or limit is None or total.base is None or total.head is None:
@@ -175,7 +173,6 @@ def _fits_text(diff: ModuleDiff) -> str:
 
 
 def _program_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
-    """Yield shardings and instructions where no cause says what changed, and the noise."""
     causes = () if diff.lines is None else diff.lines.causes
     found, program = diff.shardings, diff.program
     if "sharding" in diff.subjects and found is None:
@@ -271,7 +268,6 @@ NOT_FOUND = "not found among the changes of the lines of your program, which are
 
 
 def _cause_facts(diff: ModuleDiff) -> Iterator[tuple[str, str]]:
-    """Yield the causes of the changes of a module, the first few."""
     lines, program = diff.lines, diff.program
     if lines is None:
         return
@@ -342,7 +338,6 @@ def _consequence_texts(cause: Cause) -> Iterator[str]:
 
 
 def _lines_table(lines: LineDiff, *, is_whole: bool = False) -> Table:
-    """Return the lines of the user's program that changed."""
     is_saved = lines.is_source is None  # counts of a snapshot are not known
     counts = () if is_saved else ("added", "removed", "changed")
     table = Table.of(
@@ -358,7 +353,6 @@ def _lines_table(lines: LineDiff, *, is_whole: bool = False) -> Table:
 
 
 def _delta_text(delta: Delta, kinds: tuple[Kind, Kind] = (Kind.EXACT, Kind.EXACT)) -> str:
-    """Return a size before and after, marked by kind, with the difference; ``?`` if not known."""
     base, head = (
         "?" if size is None else Amount(size, kind).text(format_bytes)
         for size, kind in zip((delta.base, delta.head), kinds, strict=True)
@@ -413,7 +407,6 @@ class _Figure:
 
 
 def _statement_table(memory: MemoryDiff) -> Table:
-    """Return the figures of the statement that differ."""
     sides = zip(("base", "head"), memory.kinds, strict=True)
     estimated = " and ".join(side for side, kind in sides if kind is Kind.ESTIMATE)
     title = f"Memory of one device{f', {estimated} estimated' if estimated else ''}"
@@ -428,7 +421,6 @@ def _statement_table(memory: MemoryDiff) -> Table:
 
 
 def _is_repeated(name: str, metrics: Mapping[str, Delta]) -> bool:
-    """Return whether another figure is the same by definition."""
     if name == PEAK:
         return any(other.startswith("spaces[") for other in metrics)
     last = name.rpartition(".")[2]
@@ -438,7 +430,6 @@ def _is_repeated(name: str, metrics: Mapping[str, Delta]) -> bool:
 
 
 def _peak_table(peak: PeakDiff) -> Table:
-    """Return the values that differ in a memory space."""
     title = f"Differences at the peak of {peak.space}"
     if peak.rest:
         title = f"Differences in {peak.space}: values at the peak, and other bytes"
@@ -472,7 +463,6 @@ def findings_facts(changes: FindingChanges) -> Iterator[tuple[str, str]]:
 
 
 def _sent_text(found: CollectiveDiff) -> str:
-    """Return the bytes on the wire per device, and the changes of the numbers of collectives."""
     if not found.changed:
         return f"{NO_CHANGE} ({plural(found.unchanged, 'collective')})"
     bound = "at most " if found.wire_bytes.is_at_most else ""
@@ -611,7 +601,6 @@ def _peak_object(peak: PeakDiff) -> dict[str, object]:
 
 
 def _collectives_object(diff: CollectiveDiff | None) -> dict[str, object]:
-    """Return the figures; ``*_is_at_most`` is whether one of either side is an upper bound."""
 
     def sides(deltas: Mapping[str, Delta]) -> dict[str, dict[str, int | None]]:
         return {kind: {"base": delta.base, "head": delta.head} for kind, delta in deltas.items()}
@@ -628,7 +617,6 @@ def _collectives_object(diff: CollectiveDiff | None) -> dict[str, object]:
 
 
 def _program_object(diff: ModuleDiff) -> Mapping[str, object] | None:
-    """Return the numbers of instructions by change; all null if only digests are known."""
     if "program" not in diff.subjects:
         return None
     if diff.program is not None:

@@ -94,11 +94,9 @@ class Delta:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the numbers differ."""
         return self.base != self.head
 
     def to_dict(self) -> dict[str, int | None]:
-        """Return the JSON object."""
         return {"base": self.base, "head": self.head, "delta": self.delta}
 
 

@@ -93,7 +93,6 @@ class ShardingDiff(Records[ShardingRow]):
 
     @property
     def records(self) -> Sequence[ShardingRow]:
-        """Parameters and outputs, then annotations."""
         return (*self.entries, *self.annotations)
 
 
@@ -160,12 +159,10 @@ def _spec_of(fact: EntryFact | Annotation | None) -> str | None:
 
 
 def _has_other_axes(base: EntryFact | Annotation, head: EntryFact | Annotation) -> bool:
-    """Return whether specs of equal shardings are known and name other axes."""
     return base.spec is not None and head.spec is not None and base.spec != head.spec
 
 
 def _is_equivalent(one: str, other: str) -> bool:
-    """Return whether each device holds the same tile; False if a text is not readable."""
     try:
         return HloSharding.parse(one).equivalent(HloSharding.parse(other))
     except DumpSyntaxError:
@@ -199,7 +196,6 @@ _PLACE = attrgetter("number", "index")
 
 
 def _match(base: _Values, head: _Values) -> list[_Entries]:
-    """Return the matched values, and those of one side alone with None."""
     mine, yours = ([e for e in side if e.kind == "parameter"] for side in (base, head))
     pairs = [*_of_one_path(mine, yours)]
     pairs += [*_renamed(*_unpaired(pairs, mine, yours))]
@@ -264,7 +260,6 @@ def _without_one_part(entry: EntryFact) -> Iterator[tuple[object, str]]:
 
 
 def _change(one: EntryFact, other: EntryFact, is_same: SameShardings) -> str:
-    """Return the change of a value; empty for none."""
     shapes = (one.global_shape, other.global_shape)
     parts = (one.device_shape, other.device_shape)
     if one.sharding is not None and other.sharding is not None:
@@ -276,7 +271,6 @@ def _change(one: EntryFact, other: EntryFact, is_same: SameShardings) -> str:
 
 
 def _differ(texts: tuple[str | None, str | None]) -> bool:
-    """Return whether two texts are known and differ."""
     return None not in texts and texts[0] != texts[1]
 
 
@@ -341,7 +335,6 @@ def annotation_problem(base: ModuleSnapshot, head: ModuleSnapshot) -> str:
 def _annotation_rows(
     base: ModuleSnapshot, head: ModuleSnapshot, is_same: SameShardings
 ) -> tuple[tuple[ShardingRow, ...], int]:
-    """Return the annotations that changed, and how many have other names of mesh axes alone."""
     sides = pair_items(_annotations(base), _annotations(head), _ANNOTATION_STAGES, _order)
     alike = [(b, h) for b, h in sides if b and h and _is_same(b, h, is_same)]
     known = {_value(one) for one, _ in alike}, {_value(other) for _, other in alike}
@@ -371,7 +364,6 @@ def _annotation_rows(
 
 
 def _value(fact: Annotation) -> tuple[str | None, ...]:
-    """Return the meaning of an annotation without its number and operation path."""
     return _kind(fact), fact.shape, fact.sharding or fact.spec, fact.source
 
 
@@ -429,11 +421,9 @@ class DonationDiff(Records[DonationRow]):
     entries: tuple[DonationRow, ...]
 
     def bytes_of(self, change: str) -> int:
-        """Return the known bytes of all parameters with one change."""
         return sum(row.device_bytes or 0 for row in self.entries if row.change == change)
 
     def names_of(self, change: str) -> list[str]:
-        """Return the names of the parameters with one change."""
         return [str(row.name) for row in self.entries if row.change == change]
 
 

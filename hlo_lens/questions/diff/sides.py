@@ -74,7 +74,6 @@ class SideModule:
 
     @property
     def options(self) -> Options:
-        """Options of XLA, by the text that prints them."""
         return self._saved.options if self.dump is None else options(self.dump)
 
     @property
@@ -322,7 +321,6 @@ def snapshot(
 
 
 def _is_path(side: Side) -> bool:
-    """Return whether a side is a path; text has several lines."""
     return isinstance(side, str | Path) and "\n" not in str(side)
 
 
@@ -335,7 +333,6 @@ def _is_snapshot(side: Side) -> bool:
 def _modules_of(
     dumps: Sequence[ModuleDump], *, limits_estimate: bool, progress: Progress | None
 ) -> tuple[SideModule, ...]:
-    """Return the modules of a dump with their snapshots, made one after another."""
     from hlo_lens.load.fact import plant
     from hlo_lens.questions.dumps.listing import hashed_facts, listing_facts, needs_fingerprints
     from hlo_lens.questions.findings.findings import module_findings, unproven_findings
@@ -363,7 +360,6 @@ def _modules_of(
 
 
 def _with_dump_findings(modules: Sequence[SideModule]) -> tuple[SideModule, ...]:
-    """Return modules of a dump with the findings about all of them together; snapshots as given."""
     facts = [one.listing for one in modules if one.listing is not None]
     dumps = [one.dump for one in modules if one.dump is not None]
     if not modules or len(facts) < len(modules) or len(dumps) < len(modules):

@@ -23,18 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AliveGroup:
-    """Values alive at one instant that have one origin and shape.
+    """Values alive at one instant that have one origin and shape (without layout).
 
     Attributes:
         category: What their allocations are for.
         op_name: Operation path that they come from; of arguments the argument's name.
-        source: Place in the user's program that they come from, ``file:line``.
-        opcode: Opcode of the instruction that made them.
-        shape: Shape without layout.
         values: Number of values.
         size_bytes: Their own bytes; those of all groups sum to the peak.
-        origin_basis: Way that op_name and source of the largest were found, as in the report; None
-            if they are not known.
+        origin_basis: Way that op_name and source of the largest were found; None if not known.
     """
 
     category: str
@@ -51,16 +47,9 @@ class AliveGroup:
 class SpacePeak:
     """Memory held at the peak of one memory space, or allocated in it without a schedule.
 
-    Attributes:
-        color: Number of the memory space.
-        name: Name that users know.
-        is_peak: Whether groups are held at the peak; else they are all that is allocated, each
-            byte counted for the largest value at its address.
-        bytes: Sum over all groups.
-        op_name: Operation path of the instruction that runs at the peak.
-        source: Its place in the user's program.
-        opcode: Its opcode.
-        groups: Largest first.
+    Without a peak, groups are all that is allocated, each byte counted for the largest value at its
+    address; they sum to `bytes`, largest first. `op_name`, `source` and `opcode` are those of the
+    instruction that runs at the peak.
     """
 
     color: int
@@ -91,24 +80,22 @@ class EntryFact:
     donation: str | None
     aliased_with: str | None
 
+    # names that rules use
+
     @property
     def is_donated(self) -> bool:
-        """Whether it is aliased, or donated in vain."""
         return self.donation is not None
 
     @property
     def shape(self) -> str | None:
-        """Shape of one device's part."""
         return self.device_shape
 
     @property
     def size_bytes(self) -> int | None:
-        """Bytes of one device's part."""
         return self.device_bytes
 
     @property
     def padded_size_bytes(self) -> int | None:
-        """The same with the padding of tiles."""
         return self.padded_device_bytes
 
 
@@ -121,18 +108,11 @@ class ShardingFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleFacts:
-    """Figures of one module.
+    """Figures of one module; without HLO text only stage, backend and memory are known.
 
     Attributes:
-        stage: Stage of the HLO text, such as ``after_optimizations``.
-        backend: ``cpu``, ``gpu`` or ``tpu``.
-        is_scheduled: Whether instructions are in the order of execution.
         num_partitions: Devices over which one replica is divided, as printed.
         evident_partitions: The same, from the entry's shardings where it is not printed.
-        replica_count: Replicas.
-        computations: Computations in the text.
-        instructions: Instructions in the text.
-        opcodes: Opcode to instructions.
         unknown_opcodes: Opcodes that XLA does not have.
         unknown_attributes: Attributes that are kept as text only.
         parameters: Parameters of the entry computation.
@@ -140,12 +120,8 @@ class ModuleFacts:
         flops_at_least: Known part of it.
         flops_is_at_most: Whether `flops` is an upper bound: branches differ.
         flops_is_estimate: Whether it contains estimates of kernels' authors.
-        coverage: How much of the text was read.
-        collectives: None without HLO text; so the fields above but the first two.
-        memory: None where nothing is known.
-        sharding: None without HLO text.
-        findings: Findings of ``lint``; None without HLO text.
-        findings_basis: What these leave open; None without HLO text, or in snapshots without it.
+        findings: Findings of ``lint``.
+        findings_basis: What these leave open.
     """
 
     stage: str | None = None
@@ -173,7 +149,6 @@ class ModuleFacts:
 
     @property
     def undecided(self) -> Mapping[str, str]:
-        """Codes of rules that are not decided, each with the reason."""
         basis = self.findings_basis
         return {} if basis is None else {one.code: one.reason for one in basis.undecided}
 

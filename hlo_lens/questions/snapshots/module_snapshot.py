@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.text import HloReader
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.collectives.collective import Collective, CollectiveTotals
+    from hlo_lens.questions.collectives.collective import CollectiveTotals
     from hlo_lens.questions.findings.findings import Findings
     from hlo_lens.questions.memory.layout import LaidValue, MemoryLayout
     from hlo_lens.questions.memory.peak import LiveValue, PeakMemory
@@ -56,21 +56,17 @@ if TYPE_CHECKING:
 def module_facts(analysis: ModuleDump) -> ModuleFacts:
     """Return the figures of a module, without rows; without HLO text only memory is known."""
     results = memory_results(analysis)
-    memory = None if results is None else results.statement
-    backend = backend_of_dump(analysis)
-    if not analysis.has_hlo:
-        return ModuleFacts(stage=analysis.stage, backend=backend, memory=memory)
-    size, work = summary(analysis), flops(analysis)
-    findings = module_findings(analysis)
-    return ModuleFacts(
+    facts = ModuleFacts(
         stage=analysis.stage,
-        backend=backend,
-        is_scheduled=size.is_scheduled,
-        num_partitions=size.num_partitions,
-        evident_partitions=size.evident_partitions,
-        replica_count=size.replica_count,
-        computations=size.computations,
-        instructions=size.instructions,
+        backend=backend_of_dump(analysis),
+        memory=None if results is None else results.statement,
+    )
+    if not analysis.has_hlo:
+        return facts
+    size, work, found = summary(analysis), flops(analysis), module_findings(analysis)
+    return replace(
+        facts,
+        **{name: getattr(size, name) for name in _OF_SUMMARY},
         opcodes={one.opcode: one.instructions for one in opcodes(analysis).counts},
         unknown_opcodes=opcodes(analysis).unknown_opcodes,
         unknown_attributes=hlo_text(analysis).unknown_attributes,
@@ -79,12 +75,16 @@ def module_facts(analysis: ModuleDump) -> ModuleFacts:
         flops_at_least=work.at_least,
         flops_is_at_most=None if work.total is None else work.is_at_most,
         flops_is_estimate=None if work.total is None else work.is_estimate,
-        coverage=size.coverage,
         collectives=collectives(analysis).figures,
-        memory=memory,
-        findings=findings.findings,
-        findings_basis=findings_basis(findings),
+        findings=found.findings,
+        findings_basis=findings_basis(found),
     )
+
+
+_OF_SUMMARY = (
+    *("is_scheduled", "num_partitions", "evident_partitions", "replica_count"),
+    *("computations", "instructions", "coverage"),
+)
 
 
 def module_snapshot(
@@ -96,20 +96,24 @@ def module_snapshot(
 ) -> ModuleSnapshot:
     """Return the snapshot of a module, without fingerprint."""
     facts, shardings = module_facts(analysis), sharding_results(analysis)
-    memory = memory_results(analysis)
+    memory, signature = memory_results(analysis), None
     if facts.collectives is not None:
         facts = replace(facts, collectives=_with_rows(facts.collectives, analysis))
     if shardings is not None and shardings.is_complete:
         rows = tuple(_entry_rows(shardings, _result_paths(analysis)))
         facts = replace(facts, sharding=ShardingFacts(rows=rows))
+    if analysis.has_hlo and (entry := entry_signature(analysis)).is_complete:
+        sides = (entry.parameters, entry.outputs)  # without layouts
+        texts = [", ".join(value.shape or "?" for value in side) for side in sides]
+        signature = digest(" -> ".join(texts))
     made = ModuleSnapshot(
         name=name,
         target=target,
         toolchain=toolchain,
-        signature=_signature(analysis) if analysis.has_hlo else None,
+        signature=signature,
         fingerprint=None,
         facts=facts,
-        peaks=() if memory is None else tuple(space_peaks(memory)),
+        peaks=() if memory is None else tuple(_space_peaks(memory)),
         annotations=None if shardings is None else _annotations(shardings),
         path=analysis.path,
     )
@@ -126,44 +130,28 @@ def with_findings(snapshot: ModuleSnapshot, found: Findings) -> ModuleSnapshot:
     return replace(snapshot, facts=facts)
 
 
-def _signature(analysis: ModuleDump) -> str | None:
-    """Return a digest of the shapes of parameters and results, without layouts; None if unknown."""
-    signature = entry_signature(analysis)
-    if not signature.is_complete:
-        return None
-    sides = (signature.parameters, signature.outputs)
-    return digest(" -> ".join(", ".join(value.shape or "?" for value in side) for side in sides))
-
-
 # ---- collectives and entry values --------------------------------------------------------------
 
 
 def _with_rows(totals: CollectiveTotals, analysis: ModuleDump) -> CollectiveTotals:
-    """Return the figures with the collectives in the order of the text, and the loops."""
     found, module = collectives(analysis), hlo_text(analysis)
     paths = loop_paths(module) if found.trips.loops else {}
-    numbers: dict[str, str] = {}
-    return replace(
-        totals,
-        rows=tuple(_portable(one, numbers) for one in found.collectives),
-        loops=tuple(
-            LoopTrips(
-                op_name=paths.get((trip.computation, trip.loop)),
-                trip_count=trip.trip_count,
-                trip_source=trip.trip_source,
-            )
-            for trip in found.trips.loops
-        ),
-    )
-
-
-def _portable(one: Collective, numbers: dict[str, str]) -> Collective:
-    """Return a collective as another machine has it; `numbers` gets that of each conditional."""
-    file = None if one.source_file is None else portable_path(one.source_file)
-    branches = tuple(numbered_branch(text, numbers) for text in one.branches)
-    if (file, branches) == (one.source_file, one.branches):
-        return one
-    return replace(one, source_file=file, branches=branches)
+    numbers: dict[str, str] = {}  # of each conditional
+    rows = []
+    for one in found.collectives:  # as another machine has them
+        file = None if one.source_file is None else portable_path(one.source_file)
+        branches = tuple(numbered_branch(text, numbers) for text in one.branches)
+        is_same = (file, branches) == (one.source_file, one.branches)
+        rows.append(one if is_same else replace(one, source_file=file, branches=branches))
+    loops = [
+        LoopTrips(
+            op_name=paths.get((trip.computation, trip.loop)),
+            trip_count=trip.trip_count,
+            trip_source=trip.trip_source,
+        )
+        for trip in found.trips.loops
+    ]
+    return replace(totals, rows=tuple(rows), loops=tuple(loops))
 
 
 _RESULT_PATH = re.compile(r'jax\.result_info = "([^"]*)"')
@@ -215,15 +203,7 @@ _LAYOUT = re.compile(r"\{[^{}]*\}")
 
 
 class _Part(NamedTuple):
-    """Values or bytes of one origin.
-
-    Attributes:
-        category: Use of their allocation.
-        shape: Shape with layout.
-        size: Bytes.
-        opcode: Opcode of the instruction that made them.
-        origin: Origin in the user's program.
-    """
+    """Values or bytes of one origin, in an allocation of some use (`category`)."""
 
     category: str
     shape: str
@@ -232,7 +212,7 @@ class _Part(NamedTuple):
     origin: Origin = NO_ORIGIN
 
 
-def space_peaks(memory: MemoryResults) -> Iterator[SpacePeak]:
+def _space_peaks(memory: MemoryResults) -> Iterator[SpacePeak]:
     """Yield the peak of each memory space that has allocations.
 
     Without live ranges, the values in its allocations.
@@ -247,6 +227,7 @@ def space_peaks(memory: MemoryResults) -> Iterator[SpacePeak]:
             origin, name = peak.instruction_origin, peak.instruction
             if module is not None and name is not None:
                 running = instructions_by_name(module, {name}).get(name)
+        parts = _allocated(layout, space.color, module) if peak is None else _live(peak)
         yield SpacePeak(
             color=space.color,
             name=space.name,
@@ -255,9 +236,7 @@ def space_peaks(memory: MemoryResults) -> Iterator[SpacePeak]:
             op_name=origin.op_name,
             source=_place(origin),
             opcode=None if running is None else running.opcode,
-            groups=_groups(
-                _allocated(layout, space.color, module) if peak is None else _live(peak)
-            ),
+            groups=_groups(parts),
         )
 
 
@@ -295,35 +274,33 @@ def _allocated(layout: MemoryLayout, color: int, module: HloModule | None) -> It
         values = sorted(held[allocation.index], key=lambda v: (-v.size, v.offset, v.name))
         sizes = owned_bytes([(v.offset, v.size) for v in values])
         for value, size in zip(values, sizes, strict=True):
-            made = known.get(value.name) if size else None
-            if made is not None and origins is not None:
+            made, part = known.get(value.name), _Part(allocation.category, value.shape_text, size)
+            if size and made is not None and origins is not None:
                 opcode, origin = origins.opcode(origins.maker(made)), origins.of_value(made)
-                yield _Part(allocation.category, value.shape_text, size, opcode, origin)
-            elif size:
-                yield _Part(allocation.category, value.shape_text, size)
+                part = part._replace(opcode=opcode, origin=origin)
+            if size:
+                yield part
         if allocation.size > sum(sizes):
             yield _Part(allocation.category, NO_VALUE, allocation.size - sum(sizes))
 
 
 def _groups(parts: Iterable[_Part]) -> tuple[AliveGroup, ...]:
-    """Return values in groups of one origin and shape, largest first."""
-    members: dict[tuple[str, str | None, str | None, str | None, str], list[_Part]] = {}
+    members: dict[tuple[str | None, ...], list[_Part]] = defaultdict(list)
     for part in parts:
-        shape = _LAYOUT.sub("", part.shape)
-        key = (part.category, part.origin.op_name, _place(part.origin), part.opcode, shape)
-        members.setdefault(key, []).append(part)
+        place, shape = _place(part.origin), _LAYOUT.sub("", part.shape)
+        members[part.category, part.origin.op_name, place, part.opcode, shape].append(part)
     groups = [
         AliveGroup(
-            category=category,
+            category=same[0].category,
             op_name=op_name,
             source=source,
             opcode=opcode,
-            shape=shape,
-            values=len(listed),
-            size_bytes=sum(part.size for part in listed),
-            origin_basis=max(listed, key=lambda part: part.size).origin.basis,
+            shape=shape or "",
+            values=len(same),
+            size_bytes=sum(part.size for part in same),
+            origin_basis=max(same, key=lambda part: part.size).origin.basis,
         )
-        for (category, op_name, source, opcode, shape), listed in members.items()
+        for (_, op_name, source, opcode, shape), same in members.items()
     ]
     groups.sort(
         key=lambda g: (

@@ -73,17 +73,14 @@ class SavedProgram:
 
     @cached_property
     def hlo(self) -> HloModule | None:
-        """Its text of the latest stage, as `ModuleDump.hlo`."""
         return self._module("hlo")
 
     @cached_property
     def before(self) -> HloModule | None:
-        """Its text before optimizations, as `ModuleDump.before`."""
         return self._module("before")
 
     @property
     def options(self) -> Options:
-        """Options of XLA."""
         return self._parts.get("options") or {}
 
     @property
@@ -99,7 +96,6 @@ class SavedProgram:
 
 
 def _is_whole(parts: object) -> bool:
-    """Return whether the parts of a packed program are of their types."""
     if not isinstance(parts, dict):
         return False
     texts = (parts.get(name) for name in ("hlo", "before", "mesh"))
@@ -142,7 +138,6 @@ _FILE = re.compile(r'source_file="([^"\\\n]*)"')
 
 
 def _portable_text(module: HloModule) -> str:
-    """Return the text of a module, without the folders of its source files."""
     text = module.columns.source.text
     after = text.find("\nHloModule ", module.start + 1)  # a log may hold several
     text = text[module.start : after + 1 if after >= 0 else None]

@@ -95,17 +95,14 @@ class ModuleSnapshot:
 
     @property
     def gap_count(self) -> int:
-        """Number of places of its HLO text that could not be read."""
         return 0 if self.facts.coverage is None else self.facts.coverage.gaps
 
     @property
     def is_truncated(self) -> bool:
-        """Whether its HLO text ends too early."""
         return self.facts.coverage is not None and self.facts.coverage.is_truncated
 
     @property
     def undefined_count(self) -> int:
-        """Number of names that its HLO text uses and does not define."""
         return 0 if self.facts.coverage is None else self.facts.coverage.undefined
 
 
@@ -165,7 +162,6 @@ def snapshot_object(snapshot: Snapshot, *, tool_version: str) -> dict[str, objec
 
 
 def _module_object(module: ModuleSnapshot) -> dict[str, object]:
-    """Return the JSON object of a module: rows sorted, equal ones once with their number."""
     entries, program = module.entries, module.program
     long = {e.sharding for e in entries or () if len(e.sharding or "") > _LONG}
     texts = {text: number for number, text in enumerate(sorted(long, key=str))}
@@ -192,7 +188,6 @@ def _module_object(module: ModuleSnapshot) -> dict[str, object]:
 
 
 def _sorted(value: object) -> object:
-    """Return a JSON value whose objects have their keys in order."""
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(item) for item in value] if isinstance(value, list) else value
@@ -359,7 +354,6 @@ class _Field(NamedTuple):
 
 @lru_cache(maxsize=32)
 def _fields(kind: Any) -> Mapping[str, _Field]:
-    """Return the saved fields of a record by name."""
     names = {
         "Mapping": Mapping,
         "Finding": Finding,
@@ -382,7 +376,6 @@ def _fields(kind: Any) -> Mapping[str, _Field]:
 
 
 def _scalars(hint: Any) -> frozenset[type]:
-    """Return the types of JSON numbers and texts that a type takes."""
     parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     found = {part for part in parts if part in (str, int, float, bool, NoneType)}
     return frozenset(found | ({int} if float in found else set()))
@@ -404,13 +397,11 @@ class _Reader:
         return DumpSyntaxError(message, path=self._path)
 
     def objects(self, value: object, where: str) -> list[dict[str, object]]:
-        """Return a list of objects."""
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             raise self._fail(where, "is no list of objects")
         return value
 
     def module(self, data: Mapping[str, object], where: str) -> ModuleSnapshot:
-        """Return one module."""
         self._texts = self.value(tuple[str, ...], data.get("texts"), f"{where}.texts")
         facts = self._object(ModuleFacts, data.get("report"), f"{where}.report")
         known, rows = facts.collectives, self._rows(Collective, data, "collectives", where)
@@ -447,7 +438,6 @@ class _Reader:
         )
 
     def _object(self, kind: type[R], data: object, where: str) -> R:
-        """Return an object as a record."""
         if not isinstance(data, dict):
             raise self._fail(where, "is no object")
         values: dict[str, object] = {}
@@ -462,7 +452,6 @@ class _Reader:
         return kind(**values)
 
     def value(self, hint: Any, value: object, where: str) -> Any:
-        """Return a JSON value as the type of a field."""
         origin, parts = get_origin(hint), get_args(hint)
         if origin in (Union, UnionType):
             return None if value is None else self.value(parts[0], value, where)
@@ -483,7 +472,6 @@ class _Reader:
     def _rows(
         self, kind: type[R], data: Mapping[str, object], name: str, where: str
     ) -> tuple[R, ...] | None:
-        """Return the records of a table; None where it is null."""
         where = f"{where}.{name}"
         table = data.get(name)
         if name in data and table is None:
