@@ -14,12 +14,7 @@ from hlo_lens.questions.check.rules import Rule, short_rule
 from hlo_lens.questions.diff.dump_diff import Diff, diff_sides
 from hlo_lens.questions.diff.module_diff import SUBJECTS
 from hlo_lens.questions.diff.page import MOST_CAUSES, cause_text, listed_names
-from hlo_lens.questions.diff.sides import (
-    LoadedSide,
-    SideModule,
-    fingerprint_of,
-    load_sides,
-)
+from hlo_lens.questions.diff.sides import LoadedSide, SideModule, fingerprint_of, load_sides
 from hlo_lens.text.names import shell_word
 
 if TYPE_CHECKING:
@@ -250,11 +245,7 @@ def compare(
     parsed = [short_rule(rule) for rule in rules]
     is_limited = "program" in only and not parsed  # a rule may be about memory
     one, other = load_sides(
-        base,
-        head,
-        pattern=pattern,
-        progress=progress,
-        limits_estimate=is_limited,
+        base, head, pattern=pattern, progress=progress, limits_estimate=is_limited
     )
     diff = diff_sides(one, other, only=only, heed=heed, is_forced=force)
     checked = judge_sides(parsed, other, diff, is_forced=force) if parsed else None

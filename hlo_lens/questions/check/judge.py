@@ -12,13 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS
-from hlo_lens.questions.check.metric import (
-    ALL,
-    DEFAULT,
-    ROOT as FINDINGS,
-    Value,
-    counted_findings,
-)
+from hlo_lens.questions.check.metric import ALL, DEFAULT, ROOT as FINDINGS, Value, counted_findings
 from hlo_lens.questions.check.rules import rule_value, weakness
 from hlo_lens.questions.collectives.collective import axis_text
 from hlo_lens.questions.diff.memory import FREE, code_problem, memory_problem, shape_text
@@ -26,14 +20,7 @@ from hlo_lens.questions.findings.changes import module_finding_changes
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.render.result import Records, Unit
 from hlo_lens.text.names import plain_name
-from hlo_lens.text.units import (
-    MARGIN,
-    Amount,
-    Kind,
-    format_bytes,
-    format_count,
-    format_ratio,
-)
+from hlo_lens.text.units import MARGIN, Amount, Kind, format_bytes, format_count, format_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

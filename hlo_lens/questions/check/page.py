@@ -19,14 +19,7 @@ from hlo_lens.render.table import Report, Section, Table
 from hlo_lens.render.to_json import envelope
 from hlo_lens.render.to_markdown import Annotation
 from hlo_lens.text.names import shell_word
-from hlo_lens.text.units import (
-    MARGIN,
-    Kind,
-    format_bytes,
-    format_change,
-    format_ratio,
-    plural,
-)
+from hlo_lens.text.units import MARGIN, Kind, format_bytes, format_change, format_ratio, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -276,9 +269,7 @@ def _merged(annotations: list[Annotation]) -> list[Annotation]:
 
 
 def check_annotations(
-    judgement: Judgement,
-    causes: Mapping[int, tuple[Cause, ...]] = _NO_CAUSES,
-    command: str = "",
+    judgement: Judgement, causes: Mapping[int, tuple[Cause, ...]] = _NO_CAUSES, command: str = ""
 ) -> list[Annotation]:
     """Return failed and undecided rules, at the line of the cause, else of the largest contributor.
 

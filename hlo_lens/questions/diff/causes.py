@@ -50,12 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.questions.diff.line_edits import LineRow, ProgramLines
-    from hlo_lens.questions.diff.shardings import (
-        DonationDiff,
-        EntryRow,
-        ShardingDiff,
-        ShardingRow,
-    )
+    from hlo_lens.questions.diff.shardings import DonationDiff, EntryRow, ShardingDiff, ShardingRow
     from hlo_lens.questions.snapshots.figures import EntryFact
 
 

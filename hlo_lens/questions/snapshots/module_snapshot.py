@@ -88,11 +88,7 @@ _OF_SUMMARY = (
 
 
 def module_snapshot(
-    analysis: ModuleDump,
-    *,
-    name: str,
-    target: str | None = None,
-    toolchain: str | None = None,
+    analysis: ModuleDump, *, name: str, target: str | None = None, toolchain: str | None = None
 ) -> ModuleSnapshot:
     """Return the snapshot of a module, without fingerprint."""
     facts, shardings = module_facts(analysis), sharding_results(analysis)
