@@ -29,16 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """Verdicts of rules on a compile.
+    """Verdicts of rules on a compile, with its changes against the baseline, if there is one.
 
-    Attributes:
-        judgement: Verdict of each rule on each module.
-        diff: Changes against the baseline; None without one.
-        head: The compile.
-        budget: Path of the budget file, if there is one.
-        is_forced: Whether sides that cannot be compared are compared, too.
-        rules: Further rules in short.
-        causes: Causes of the changes of modules with failures, by the place in the head.
+    `budget` is the path of the budget file, `rules` are further ones in short. `causes` are those
+    of the changes of modules with failures, by the place in the head.
     """
 
     judgement: Judgement
@@ -53,6 +47,7 @@ class Checked:
         return dataclasses.replace(self.verdicts([*self._facts()]), subject=self)
 
     def verdicts(self, facts: Sequence[tuple[str, str]] = ()) -> Report:
+        """Return the report on the verdicts alone, below some facts."""
         dumps = {
             place: f"{shell_word(one.dump.path)} {one.dump.module_option}".rstrip()
             for place, one in enumerate(self.head.modules)
@@ -63,6 +58,7 @@ class Checked:
 
     @property
     def command(self) -> str:
+        """Command that prints the verdicts."""
         baseline = None if self.diff is None else self.diff.base.path
         options = [("--baseline", baseline), ("--budget", self.budget)]
         options += [("--fail-on", rule) for rule in self.rules]
@@ -77,32 +73,31 @@ class Checked:
         baseline, budget = None if diff is None else diff.base.path, self.budget
         if budget is not None and not any(rule.place.startswith(budget) for rule in rules):
             budget = f"{budget}: no rule in it"
-        for role, path in (("head", self.head.path), ("baseline", baseline), ("budget", budget)):
-            if path is not None:
-                yield role, path
-        if self.head.note:
-            yield "module", self.head.note
+        facts = [("head", self.head.path), ("baseline", baseline), ("budget", budget)]
+        facts.append(("module", self.head.note))
         # findings of a snapshot are as saved
         if not self.head.is_snapshot and any(rule.metric.root == FINDINGS for rule in rules):
             from hlo_lens.questions.findings.settings import settings_text
 
-            if settings := settings_text():
-                yield "lint", settings
+            facts.append(("lint", settings_text()))
         if diff is not None:
-            yield from _pair_facts(diff)
-            if self.judgement.is_failed:
-                yield from self._failure_facts(diff)
-
-    def _failure_facts(self, diff: Diff) -> Iterator[tuple[str, str]]:
-        for place, causes in self.causes.items():
-            name = self.head.modules[place].snapshot.name
-            of = f" ({name})" if len(diff.modules) > 1 else ""
-            yield from (("cause", f"{cause_text(cause)}{of}") for cause in causes[:MOST_CAUSES])
-        problems = dict.fromkeys(one.program_problem for one in diff.modules)
-        if basis := "; ".join(filter(None, problems)):
-            yield "basis", f"causes of arguments and donations only: no program of {basis}"
-        if self._diff_command:
-            yield "next", self._diff_command
+            facts += [("toolchain", one.toolchain) for one in diff.modules]
+            facts += [("pair", one.note) for one in diff.modules]
+            facts += [("incomparable", "; ".join(one.differences)) for one in diff.modules]
+            facts += [("only in baseline", listed_names(diff.removed) if diff.removed else "")]
+            facts += [("only in head", listed_names(diff.added) if diff.added else "")]
+        if diff is not None and self.judgement.is_failed:
+            for place, causes in self.causes.items():
+                name = self.head.modules[place].snapshot.name
+                of = f" ({name})" if len(diff.modules) > 1 else ""
+                facts += [("cause", f"{cause_text(one)}{of}") for one in causes[:MOST_CAUSES]]
+            if any(one.program_problem for one in diff.modules):
+                problems = dict.fromkeys(one.program_problem for one in diff.modules)
+                basis = "; ".join(filter(None, problems))
+                text = f"causes of arguments and donations only: no program of {basis}"
+                facts.append(("basis", text))
+            facts.append(("next", self._diff_command))
+        yield from ((label, text) for label, text in dict.fromkeys(facts) if text)
 
     @property
     def _diff_command(self) -> str:
@@ -111,22 +106,10 @@ class Checked:
         if not base or not head:
             return ""
         failed = {verdict.place for verdict in self.judgement.verdicts if verdict.is_failure}
-        places = failed if len(failed) == 1 else set()
-        dumps = [self.head.modules[place].dump for place in places if place is not None]
-        options = [dump.module_option for dump in dumps if dump is not None]
+        dumps = [self.head.modules[place].dump for place in failed if place is not None]
+        options = [dump.module_option for dump in dumps if dump is not None and len(failed) == 1]
         words = ("hlo-lens diff", shell_word(base), shell_word(head), *options)
         return " ".join(filter(None, words))
-
-
-def _pair_facts(diff: Diff) -> Iterator[tuple[str, str]]:
-    for label, name in (("toolchain", "toolchain"), ("pair", "note")):
-        texts = dict.fromkeys(str(getattr(m, name)) for m in diff.modules if getattr(m, name))
-        yield from ((label, text) for text in texts)
-    apart = dict.fromkeys("; ".join(m.differences) for m in diff.modules if m.differences)
-    yield from (("incomparable", text) for text in apart)
-    for label, modules in (("only in baseline", diff.removed), ("only in head", diff.added)):
-        if modules:
-            yield label, listed_names(modules)
 
 
 def judge_sides(
@@ -137,10 +120,10 @@ def judge_sides(
     copies = head.copies() if diff is None else diff.copies[1]  # their programs are judged once
     if diff is not None:
         for (one, other), pair in zip(diff.places, diff.modules, strict=True):
-            modules = diff.base.modules[one], diff.head.modules[other]
+            modules = diff.base.modules[one], head.modules[other]
             same = cache(partial(_is_same_program, *modules))
-            candidates[other] = dataclasses.replace(
-                candidates[other], diff=pair, is_same_program=same
+            candidates[other] = Candidate(
+                head=modules[1].snapshot, place=other, diff=pair, is_same_program=same
             )
     sides = Sides(
         candidates=[candidate for candidate in candidates if candidate.place not in copies],
@@ -149,13 +132,13 @@ def judge_sides(
         is_forced=is_forced,
     )
     judgement = judge(rules, sides)
-    return Checked(
-        judgement=judgement,
-        diff=diff,
-        head=head,
-        is_forced=is_forced,
-        causes={} if diff is None else _failure_causes(judgement, diff, is_forced=is_forced),
-    )
+    causes = {} if diff is None else _failure_causes(judgement, diff, is_forced=is_forced)
+    return Checked(judgement=judgement, diff=diff, head=head, is_forced=is_forced, causes=causes)
+
+
+def _is_same_program(base: SideModule, head: SideModule) -> bool:
+    one = fingerprint_of(base)
+    return one is not None and one == fingerprint_of(head)
 
 
 def _failure_causes(
@@ -168,31 +151,19 @@ def _failure_causes(
     failed = {verdict.place for verdict in judgement.verdicts if verdict.status == FAIL}
     found: dict[int, tuple[Cause, ...]] = {}
     for (one, other), module in zip(diff.places, diff.modules, strict=True):
-        if other not in failed:
-            continue
         lines = module.lines
-        if lines is None:
+        if other in failed and lines is None:
             pair = diff.base.with_only(one), diff.head.with_only(other)
             whole = diff_sides(*pair, is_forced=is_forced).modules
             lines = whole[0].lines if whole else None
-        if lines is not None and lines.causes:
+        if other in failed and lines is not None and lines.causes:
             found[other] = lines.causes
     return found
 
 
-def _is_same_program(base: SideModule, head: SideModule) -> bool:
-    one = fingerprint_of(base)
-    return one is not None and one == fingerprint_of(head)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two compiles compared, and judged by rules if there are any.
-
-    Attributes:
-        diff: Differences.
-        checked: Verdicts on the rules; None without rules.
-    """
+    """Two compiles compared, and judged by rules if there are any."""
 
     diff: Diff
     checked: Checked | None

@@ -206,9 +206,7 @@ def _decided(verdict: Verdict, candidate: Candidate, problem: str, sides: Sides)
         return replace(verdict, status=status, reason=reason)
     if changes and problem:
         return replace(verdict, reason=problem)
-    spared = next((condition for condition in changes if condition.is_spared(base, head)), None)
-    reason = "" if spared is None else f"the change is less than {spared.least.text}"
-    return replace(verdict, status=PASS, reason=reason)
+    return replace(verdict, status=PASS)
 
 
 def _findings(rule: Rule, candidate: Candidate, broken: Sequence[Condition]) -> tuple[Finding, ...]:

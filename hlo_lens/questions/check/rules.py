@@ -114,22 +114,13 @@ class Condition:
 
     def holds(self, base: float | None, head: float) -> bool:
         """Return whether it holds, and the rule fails; a change needs a known `base`."""
-        if not self.is_change:
-            return bool(_COMPARE[self.op](Fraction(head), self.amount.number))
-        return self._is_broken(base, head) and not self._is_small(base, head)
-
-    def is_spared(self, base: float | None, head: float) -> bool:
-        """Return whether it does not hold only because the change is below `least`."""
-        return self.is_change and self._is_broken(base, head) and self._is_small(base, head)
-
-    def _is_small(self, base: float | None, head: float) -> bool:
-        return abs(Fraction(head) - Fraction(base or 0)) < self.least.number
-
-    def _is_broken(self, base: float | None, head: float) -> bool:
-        before, limit = Fraction(base or 0), self.amount.number
-        if self.amount.is_percent:
-            limit *= abs(before)
-        return bool(_COMPARE[self.op](Fraction(head) - before, limit))
+        limit, change = self.amount.number, Fraction(head)
+        if self.is_change:
+            before = Fraction(base or 0)
+            limit *= abs(before) if self.amount.is_percent else 1
+            change -= before
+        is_large = not self.is_change or abs(change) >= self.least.number
+        return is_large and bool(_COMPARE[self.op](change, limit))
 
     def __str__(self) -> str:
         if not self.is_change:

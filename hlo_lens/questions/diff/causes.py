@@ -47,7 +47,7 @@ from hlo_lens.questions.diff.shardings import (
 from hlo_lens.text.units import format_bytes, listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.questions.diff.line_edits import LineRow, ProgramLines
     from hlo_lens.questions.diff.shardings import DonationDiff, EntryRow, ShardingDiff, ShardingRow
@@ -415,7 +415,7 @@ class ArgumentsChanged(Cause):
             return is_reordered or changes.adapts(other, has_others=has_others)
         if isinstance(other, ArgumentsChanged):  # another optimizer gives its arrays other names
             return has_others and other.change == RENAMED
-        return isinstance(other, ResultsChanged | ArgumentsReordered)
+        return isinstance(other, ResultsChanged)
 
 
 def _arguments(changes: Changes) -> Iterator[ArgumentsChanged]:
@@ -446,13 +446,12 @@ def _arguments(changes: Changes) -> Iterator[ArgumentsChanged]:
     before = {label_of(head): label_of(base) for base, head in changes.argument_pairs}
     order = (RESHARDED, RESHAPED, RETYPED, RENAMED)
     for kinds, pairs in sorted(groups.items(), key=lambda item: -len(item[1])):
-        change = min(kinds, key=order.index)  # the gravest
         names = frozenset(name for name, _ in pairs)
         texts = Counter(texts for _, texts in pairs).most_common(1)[0][0]
-        number = plural(len(names), _label(names) if change == RETYPED else "argument")
+        number = plural(len(names), "argument")
         yield ArgumentsChanged(
             what=f"{number} {' and '.join(texts)}: {_names_text(names, 2)}",
-            change=change,
+            change=min(kinds, key=order.index),  # the gravest
             is_renamed=RENAMED in kinds,
             names=names,
             affected=frozenset(before.get(name, name) for name in names),
@@ -471,14 +470,7 @@ def _bytes(rows: Iterable[EntryRow]) -> int:
     return sum(abs(row.delta_bytes or 0) for row in rows)
 
 
-_WEIGHT = re.compile(r"(?i)param|weight|kernel")
 _STATE = re.compile(r"\b(?:mu|nu|m|v|trace|momentum|exp_avg\w*|opt\w*)\b")
-
-
-def _label(names: Collection[str]) -> str:
-    if all(map(_STATE.search, names)):
-        return "optimizer array"
-    return "parameter" if all(map(_WEIGHT.search, names)) else "argument"
 
 
 def _entry_texts(row: EntryRow) -> Iterator[tuple[str, str]]:
@@ -514,21 +506,6 @@ def _renames(changes: Changes) -> Mapping[tuple[str, str], list[str]]:
         if names := renamed_component(base.name, head.name):
             found[names].append(label_of(head))
     return found
-
-
-class ArgumentsReordered(Cause):
-    """Arguments have the same names in another order."""
-
-
-def _order(changes: Changes) -> Iterator[ArgumentsReordered]:
-    names = {
-        label_of(head)
-        for base, head in changes.argument_pairs
-        if base.name and base.name == head.name and base.number != head.number
-    }
-    if names and not _renames(changes):  # paths are sorted by name
-        what = f"{plural(len(names), 'argument')} in another order: {listed(sorted(names), 1)}"
-        yield ArgumentsReordered(what=what, names=frozenset(names))
 
 
 class DonationChanged(Cause):
@@ -893,7 +870,6 @@ FINDERS: tuple[Callable[[Changes], Iterable[Cause]], ...] = (
     _mesh,
     _resized,
     _arguments,
-    _order,
     _recomputation,
     _loops,
     _retyped,
