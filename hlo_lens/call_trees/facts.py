@@ -49,9 +49,6 @@ class CallTreeBy(Records[CallGroup]):
     """Groups of nodes, largest first.
 
     Attributes:
-        groups: The groups.
-        by: ``function``, ``file`` or ``package``.
-        total: Sum of the tree.
         residuals: Bracketed label and amount of items without a node.
     """
 
@@ -147,11 +144,8 @@ class OutlineLine:
     Attributes:
         node: First of the identical nodes; `OTHERS` for nodes left out.
         depth: 0 for outermost nodes.
-        is_last: Whether it is the last below its parent.
         times: Number of identical nodes for each node of the line above; of `OTHERS`, the number
             of nodes left out.
-        own: Their own amounts; 0 for `OTHERS`.
-        total: Their amounts with all below.
         unknown: Number of items, all below included, with an unknown amount.
         shown: Lines below it that are shown.
         hidden: Lines below it that are left out.
@@ -419,7 +413,6 @@ class CommunicationPaths(Records[Communication]):
     Those with the most collectives come first.
 
     Attributes:
-        found: The calls in groups.
         functions: All functions that communicate, nested ones too.
     """
 

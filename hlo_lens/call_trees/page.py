@@ -38,7 +38,6 @@ class TreeView:
             None for the page.
         sort: ``own`` or ``total``.
         lines: Nodes of the outline, 0 for all; None for `OUTLINE_LINES`.
-        depth: Levels of the outline; None for all.
     """
 
     by: str | None = None

@@ -42,7 +42,6 @@ class CallFrame:
 
     Attributes:
         function: Name as printed; empty if only the file is known.
-        file: File; None if unknown.
         line: 1-based line in it, of the function's beginning or of its call of the next one.
     """
 
@@ -63,7 +62,6 @@ class CallTree:
     """A forest of calls in preorder: every node comes before the nodes that it calls.
 
     Attributes:
-        frames: The distinct functions.
         frame_ids: Index in `frames` of each node.
         parents: Node that called each node, `NO_PARENT` for outermost ones; always smaller than the
             node itself.
@@ -73,7 +71,6 @@ class CallTree:
         unknown: Number of items with an unknown amount, of each node; empty for none.
         residuals: Bracketed label and amount of items without a node.
         residual_unknown: Number of items without a node and with an unknown amount.
-        is_cut: Whether its text is known to begin late or to end early.
         upper_bound: Upper bound of the sum of all amounts, at most that sum, where amounts are
             upper bounds; else None.
     """
@@ -178,10 +175,8 @@ class CallTrees:
     """All call trees of a text.
 
     Attributes:
-        trees: In text order.
         gaps: Lines inside the trees that could not be read.
         passed_over: First line and number of lines of each stretch that belongs to no tree.
-        path: Name of the file that they were read from.
     """
 
     trees: tuple[CallTree, ...] = ()
@@ -204,9 +199,6 @@ class Places:
 
     Paths of installed packages begin after ``site-packages``, those of the standard library with
     ``python/``; all others are relative to the folder they share, usually the checkout.
-
-    Args:
-        frames: All functions that share a root.
     """
 
     def __init__(self, frames: Iterable[CallFrame]) -> None:
@@ -366,9 +358,7 @@ class _TreeReader:
     """One pass over a source.
 
     Attributes:
-        trees: The trees so far, without the one that is being read.
         passed_over: Stretches of lines that belong to no tree.
-        open: Open nodes of the tree that is being read, outermost first.
     """
 
     def __init__(self, source: Source) -> None:

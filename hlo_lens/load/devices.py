@@ -26,7 +26,6 @@ class MatrixUnit:
     """The matrix unit of a TPU.
 
     Attributes:
-        side: Rows and columns of the unit.
         peak_flops: FLOP of bf16 that a chip does in one second.
         memory_bandwidth: Bytes that a chip reads from its memory in one second.
     """
@@ -95,7 +94,6 @@ class TpuKind:
         dimensions: Dimensions of its torus.
         memory_bytes: Memory of a device that a program may use, rounded.
         version: Name of the version in libtpu's files.
-        variant: Variant there; empty for none.
     """
 
     name: str
@@ -136,7 +134,6 @@ class Target:
         options: Further arguments of ``get_topology_desc``.
         gpu_config: Text of the target configuration; empty for others.
         memory_bytes: Memory of one device; None for CPU, and where it is not known.
-        memory_source: Source of that number.
     """
 
     backend: str
@@ -478,7 +475,6 @@ class Topology:
     """Slices that a program was compiled for.
 
     Attributes:
-        name: Name of the target.
         sizes: Chips of a slice along x, y and z.
         wraps: Whether each axis has links from its last chip to the first.
         places: Place of each device, by its number in the program.

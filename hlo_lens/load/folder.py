@@ -81,10 +81,8 @@ class ModuleFiles:
     Attributes:
         key: Number, name and change list as in the file names.
         folder: Folder below what was loaded.
-        number: Its number; None for a text of no stage.
         stages: Files by stage (empty for none) and part (empty for the HLO text).
         settings: Files on target and options, by the end of their names.
-        mlir: The program as lowered to MLIR, if there is one.
     """
 
     key: str

@@ -29,11 +29,7 @@ T = TypeVar("T")
 
 
 class Lazy(Generic[T]):
-    """A value that is read on first access and kept.
-
-    Args:
-        read: Returns the value.
-    """
+    """A value that is read on first access and kept."""
 
     __slots__ = ("_made", "_read")
 
@@ -110,9 +106,6 @@ class Stage:
 
     Attributes:
         name: As in the file names: ``before_optimizations``, ``0003.simplification.after_dce...``.
-        files: Its files, the HLO text first.
-        dump: The module at this stage.
-        is_hlo: Whether there is an HLO text.
     """
 
     name: str
@@ -132,19 +125,13 @@ class ModuleDump:
     """One module and the files that belong to it.
 
     Attributes:
-        name: Name of the module, or of the file if the text has none.
-        kind: Kind of the text that was loaded.
         stage: Stage of compilation in the file name, such as ``cpu_after_optimizations``.
         files: Files that it is read from, the HLO text first.
         parts: File of each buffer-side text, by its part of the file name.
         module_text: HLO module; None if there is no HLO text.
         before_text: HLO module before optimizations; None if there is no such text, or if it is
             that of `module_text`.
-        buffers: Buffer-side texts.
         log_text: Messages of a log; None if the text is no log.
-        trees: Call trees; None if the text has none.
-        framework: Facts known to the framework that compiled it; None for dumps.
-        number: Number in the file names; None if they have none.
         folder: Folder of its files, relative to the loaded path; empty for the top.
         stage_list: Its stages; None for a text of no stage.
         settings: Texts on target and options, by the end of their file names
@@ -377,7 +364,6 @@ class Dump:
     """All modules of a file, folder or archive.
 
     Attributes:
-        path: Path of the file, folder or archive.
         modules: Modules in the order of the text, or of the file names.
         skipped: Skipped files, by kind, the largest count first.
         files: Number of all files; 1 for a single file.

@@ -92,8 +92,6 @@ class Part:
 
     Attributes:
         kind: Part of the module, as in XLA's file names.
-        start: Offset of its start.
-        end: Offset of its end.
     """
 
     kind: str
@@ -129,12 +127,7 @@ def _line_starts(text: str, word: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """The text around the dumps in a text.
-
-    Attributes:
-        source: The whole text.
-        dumps: Spans of the dumps in it, in order.
-    """
+    """The text around the dumps in a text."""
 
     source: Source
     dumps: tuple[tuple[int, int], ...] = ()

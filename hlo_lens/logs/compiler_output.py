@@ -58,9 +58,7 @@ class PrintedInstruction:
     """An instruction as printed in a warning, possibly cut off.
 
     Attributes:
-        text: As printed.
         name: Its name, without ``%``; dumps may have another name.
-        opcode: Its opcode.
         shape: Shape of its result; None if it is no array, or cannot be read.
         metadata: Its metadata; None if it is cut off.
     """
@@ -77,22 +75,16 @@ class CompilerWarning:
     """One warning.
 
     Attributes:
-        kind: Kind of warning.
         instruction: Its instruction; None for warnings on whole programs.
         from_sharding: Present sharding of the value, for full rematerialization.
-        to_sharding: Required sharding of the value.
         donated: Types of the arguments with unusable donations, as printed.
         donated_shapes: Their shapes; None for a type that cannot be read.
-        module: Name of the module that compiles slowly; None if it is not printed.
         platform: Its platform, as printed; empty if it is not.
         duration_seconds: Duration of the operation; None while it goes on.
         limit_seconds: Time limit after which XLA warned; None if it is not printed.
         size_bytes: Bytes of the arguments; None for other kinds, or if not known.
-        limit_bytes: Their limit.
         reason: Reason as printed; empty if it is not.
         explanation: Address of JAX's explanation; empty if it is not printed.
-        line: 1-based line of the file.
-        lines: Number of its lines.
     """
 
     kind: WarningKind
@@ -352,12 +344,9 @@ class BufferStats:
     """Sums in a ``BufferAssignment stats:`` block; None if not printed.
 
     Attributes:
-        parameter: Sum of the allocations of entry parameters.
-        constant: Sum of constants.
         maybe_live_out: Sum of the possible parts of the result, aliased parameters included.
         preallocated_temp: Sum of the temporary allocations.
         preallocated_temp_fragmentation: Bytes of these that are never in use.
-        total: Sum of all allocations.
         total_fragmentation: `total` less the least that this schedule needs.
     """
 
@@ -375,10 +364,8 @@ class PeakBuffer:
     """One of the largest values at the peak.
 
     Attributes:
-        number: 1 for the largest.
         operator: Its metadata; None if XLA has none.
         label: Opcode of the instruction; None for a parameter.
-        is_entry_parameter: Whether it is (part of) an entry parameter.
     """
 
     number: int
@@ -401,11 +388,8 @@ class BufferLogEntry:
 
     Attributes:
         is_oom: Whether its title is ``BufferAssignment OOM Debugging``.
-        stats: The statistics; None if they are missing.
         peak_buffers: Largest values at the peak, largest first (at most 15).
-        line: 1-based line of the file where it begins.
         repeats: Lines at which it is printed again.
-        is_complete: Whether it is complete, as far as is known.
     """
 
     is_oom: bool = False
@@ -497,10 +481,7 @@ class PrintedStats:
     """Printed result of a method of a compiled program.
 
     Attributes:
-        kind: The method.
         values: Names and numbers, in the order of the text.
-        line: 1-based line of the file.
-        lines: Number of its lines.
     """
 
     kind: PrintKind

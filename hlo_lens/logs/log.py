@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -48,13 +49,7 @@ class LogText:
     """Messages of a log, each kind in the order of the text.
 
     Attributes:
-        path: Name of the file.
-        lines: Lines of the file.
-        compile_ooms: Programs that the TPU compiler refused.
-        failures: Failed allocations of running programs.
-        allocators: Allocator states.
         limits: Programs that rematerialization did not make small enough.
-        warnings: Compiler warnings.
         stats: Printed results of ``memory_analysis()`` and ``cost_analysis()``.
         shardings: Meshes, shardings, types and drawings; None if there are none.
         buffers: Blocks of buffer statistics and peak buffers.
@@ -259,36 +254,21 @@ def _merged(event: Sequence[FailedAllocation]) -> FailedAllocation:
 
 
 def _refused_programs(messages: Sequence[CompileOutOfMemory]) -> tuple[CompileOutOfMemory, ...]:
-    """Return one message for each program; the fullest of those with equal first sentences."""
-    tables = dict.fromkeys(("total", "output", "output_shared", "requirement")) | dict.fromkeys(
-        ("usage", "parts", "allocations"), ()
-    )
-    programs: dict[CompileOutOfMemory, list[CompileOutOfMemory]] = {}
+    """Return one message for each first sentence: the fullest."""
+    programs: defaultdict[object, list[CompileOutOfMemory]] = defaultdict(list)
     for message in messages:
-        sentence = replace(message, **tables)  # type: ignore[arg-type] # fields by name
-        alike = programs.setdefault(sentence, [])
-        for k, other in enumerate(alike):
-            if message in (other, sentence):
-                alike[k] = replace(other, repeats=(*other.repeats, message.line))
-                break
-            if other == sentence:
-                alike[k] = replace(message, repeats=(other.line, *other.repeats))
-                break
-        else:
-            alike.append(message)
-    found = (message for alike in programs.values() for message in alike)
-    return tuple(
-        sorted(found, key=lambda message: min(message.line, *message.repeats, message.line))
-    )
+        sizes = message.used, message.capacity, message.exceeded
+        programs[message.module, message.instruction, message.used_for, sizes].append(message)
+    found = []
+    for alike in programs.values():
+        whole = max(alike, key=lambda one: len(one.usage) + len(one.parts) + len(one.allocations))
+        others = tuple(one.line for one in alike if one is not whole)
+        found.append(replace(whole, repeats=others))
+    return tuple(found)
 
 
 def _buffer_statistics(entries: Sequence[BufferLogEntry]) -> tuple[BufferLogEntry, ...]:
-    kept: list[BufferLogEntry] = []
+    lines: defaultdict[BufferLogEntry, list[int]] = defaultdict(list)
     for entry in entries:
-        for k in range(max(0, len(kept) - _LATEST), len(kept)):
-            if kept[k] == entry:
-                kept[k] = replace(kept[k], repeats=(*kept[k].repeats, entry.line))
-                break
-        else:
-            kept.append(entry)
-    return tuple(kept)
+        lines[entry].append(entry.line)
+    return tuple(replace(entry, repeats=tuple(again)) for entry, (_, *again) in lines.items())

@@ -99,14 +99,7 @@ def read_first(
 
 @dataclass(frozen=True, slots=True)
 class Found(Generic[T]):
-    """A message that a reader found.
-
-    Attributes:
-        value: The message; None if it could not be read, which is then a gap.
-        start: Offset of its start.
-        end: Offset of its end.
-        gaps: Parts that could not be read.
-    """
+    """A message that a reader found."""
 
     value: T | None
     start: int
@@ -119,11 +112,7 @@ class Lines:
     """Lines of a log that form one message, read by one rule.
 
     Attributes:
-        source: The log.
-        rule: Rule of its lines.
-        end: Offset of the end of the last line read.
         stop: Text of a line that begins another message.
-        gaps: Foreign lines between its own.
     """
 
     source: Source

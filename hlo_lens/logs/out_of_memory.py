@@ -110,22 +110,12 @@ class CompileOutOfMemory:
     Attributes:
         memory_space: ``hbm``, ``vmem``, ``smem``, ``sflag``, ...
         used: Bytes that the program needs; for both kinds of cores if printed for each.
-        capacity: Bytes that the device has.
-        exceeded: Missing bytes, as printed; None if not printed.
         used_for: Meaning of `used`, in the words of the message.
-        module: Name of the HLO module; None if it is not printed.
         instruction: The instruction, as HLO text, whose stack did not fit.
         total: Lower bound of the whole usage, with memory reserved by the system.
-        usage: Parts of the total.
-        output: Bytes of the outputs.
         output_shared: Bytes of the outputs that are donated arguments.
         requirement: Bytes of the program without arguments and outputs.
-        parts: Parts of the requirement.
-        allocations: Largest allocations, largest first.
-        line: 1-based line of the file where it begins.
-        lines: Number of its lines.
         repeats: Lines at which it is printed again.
-        is_complete: Whether it is complete, as far as is known.
     """
 
     memory_space: str
@@ -422,16 +412,12 @@ class AllocatorState:
     """State of a BFC allocator when an allocation failed.
 
     Attributes:
-        name: Such as ``GPU_0_bfc``; empty if not printed.
         used_chunks: Size in bytes and number of chunks in use, as in the summary.
         free_chunks: The same of free chunks, counted from the list of all chunks; None without one.
         chunks_in_use: Sum of the chunks in use, as printed.
         pool: Bytes that the allocator has taken from the device.
         stats: Names and numbers, or sizes as printed since 2026: ``Limit``, ``InUse``,
             ``MaxInUse``, ``NumAllocs``, ...
-        line: 1-based line of the file where it begins.
-        lines: Number of its lines.
-        is_complete: Whether it is complete, as far as is known.
     """
 
     name: str = ""
@@ -546,7 +532,6 @@ class MemoryShortage(Records[MemoryGroup]):
     """Groups by size, largest first; groups overlap, so there is no total.
 
     Attributes:
-        groups: The groups.
         missing: Bytes that do not fit; None if they are not known.
     """
 
@@ -670,11 +655,8 @@ class DumpShortage:
 
     Attributes:
         module: Name of the module of the message; None if none or several match.
-        candidates: Names of the modules that may match.
         needed_bytes: Bytes of its arguments, outputs and temporaries, shared memory counted once.
         agrees: Whether it needs the bytes in the message; None if the message has none.
-        groups: Groups that could be freed; None without a module.
-        notes: Facts that are not known, and the reason.
     """
 
     module: str | None = None

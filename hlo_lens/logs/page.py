@@ -54,12 +54,7 @@ MEMORY, WARNINGS, SHARDINGS = "memory", "warnings", "shardings"
 
 
 class DumpFacts(NamedTuple):
-    """Facts from the dump of the same compile as a log.
-
-    Attributes:
-        shortages: Facts on each program that was too large for its memory.
-        warnings: Warnings with the instructions they are about.
-    """
+    """Facts from the dump of the same compile as a log."""
 
     shortages: tuple[DumpShortage, ...]
     warnings: LoggedWarnings

@@ -170,12 +170,8 @@ class ShardingBoxes:
     """Drawn boxes: which devices hold which part of a value of one or two dimensions.
 
     Attributes:
-        rows: Rows of boxes.
-        columns: Columns of boxes.
-        texts: Text in each box, row by row.
         devices: Device ids of each box, ascending; empty where the text has none, or not all.
         label: The last words before it.
-        line: 1-based line of the file where it begins.
     """
 
     rows: int
@@ -191,10 +187,7 @@ class ShardingLog:
     """Shardings in a log, in text order.
 
     Attributes:
-        values: Meshes, shardings, specs.
-        boxes: Drawings.
         code_calls: Number of skipped calls, most of them source code.
-        spans: Start and end of values and drawings in the text.
     """
 
     values: tuple[LoggedSharding, ...] = ()

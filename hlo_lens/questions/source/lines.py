@@ -87,7 +87,6 @@ class SourceLines(Records[SourceLine]):
     """Lines of a program with what they cost, by file and line.
 
     Attributes:
-        lines: The lines.
         residuals: Amounts that no line has, by bracketed label.
         whole: Those of the whole program; None where not known.
     """
@@ -410,8 +409,6 @@ class LineChanges(Records[LineChange]):
     """Lines that cost more or less, by file and line.
 
     Attributes:
-        lines: The lines.
-        base: Lines of the base.
         head: Lines of the head.
     """
 

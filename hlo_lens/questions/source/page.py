@@ -51,7 +51,6 @@ class View:
         file: End of the path of the only file; empty for all of the program.
         is_whole: Whether all lines of the files are shown.
         rows: Lines with figures that are shown, 0 for all; None for those that cost most.
-        checkout: The files.
     """
 
     file: str = ""
