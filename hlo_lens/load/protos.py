@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens.load.module import BufferTexts, Lazy
-from hlo_lens.shapes.shape import Layout, Shape, SplitConfig, Tile
+from hlo_lens.shapes.shape import Layout, Shape, Tile
 from hlo_lens.text.dump_kinds import proto_message
 from hlo_lens.text.errors import DumpSyntaxError, MissingPackageError
 from hlo_lens.text.source import clean
@@ -43,7 +43,7 @@ HloModuleProto
   HloComputationProto: computations=3*
   DeviceAssignmentProto: device_assignment=15
 HloComputationProto
-  int64: id=5 root_id=6
+  int64: id=5
   HloInstructionProto: instructions=2*
 HloInstructionProto
   bytes: name=1 opcode=2
@@ -56,27 +56,18 @@ ShapeProto
   ShapeProto: tuple_shapes=4*
   LayoutProto: layout=5
 LayoutProto
-  int64: minor_to_major=1* tail_padding_alignment_in_elements=16 element_size_in_bits=7
-      memory_space=8 dynamic_shape_metadata_prefix_bytes=15
-  int32: index_primitive_type=11 pointer_primitive_type=12
+  int64: minor_to_major=1* element_size_in_bits=7 memory_space=8
   TileProto: tiles=6*
-  SplitConfigProto: split_configs=17*
 TileProto
   int64: dimensions=1*
-SplitConfigProto
-  int64: dimension=1 split_indices=2*
 DeviceAssignmentProto
   int32: replica_count=1 computation_count=2
 BufferAssignmentProto
   LogicalBufferProto: logical_buffers=1*
-  BufferAlias: buffer_aliases=2*
   BufferAllocationProto: buffer_allocations=3*
 LogicalBufferProto
   int64: id=1 size=2 color=4
   Location: defined_at=3
-BufferAlias
-  int64: source_buffer_id=1
-  Location: location=2
 Location
   bytes: instruction_name=2
   int64: instruction_id=4 shape_index=3*
@@ -267,10 +258,8 @@ class _Buffers:
         self._by_name = {instruction.name: instruction for instruction in instructions}
         self._texts: dict[tuple[bytes, bool], str] = {}
         self._parameters: dict[int, Any] = {}
-        self._root: Any = None
         for computation in module.computations:
             if computation.id == module.entry_computation_id:
-                self._root = self._by_id.get(computation.root_id)
                 self._parameters = {
                     i.parameter_number: i
                     for i in computation.instructions
@@ -279,7 +268,6 @@ class _Buffers:
 
     def text(self) -> str:
         lines = ["BufferAssignment:"]
-        root_buffer = self._root_buffer()
         for allocation in self._assignment.buffer_allocations:
             items = [f"allocation {allocation.index}: size {allocation.size}"]
             if allocation.color:
@@ -291,9 +279,6 @@ class _Buffers:
                     part = _subshape(self._parameters[number].shape, index)
                     shape = self._shape_text(part, layout=False)
                 items.append(f"parameter {number}, shape |{shape}| at ShapeIndex {_index(index)}")
-            if any(assigned.logical_buffer_id == root_buffer for assigned in allocation.assigned):
-                shape = self._shape_text(self._root.shape, layout=False)
-                items.append(f"output shape is |{shape}|")
             flags = (
                 ("constant", allocation.is_constant),
                 ("thread-local", allocation.is_thread_local),
@@ -304,9 +289,11 @@ class _Buffers:
                 items.append("preallocated-temp")
             lines.append(f"{', '.join(items)}:")
             for assigned in sorted(allocation.assigned, key=lambda a: a.logical_buffer_id):
-                buffer = self._buffer(assigned.logical_buffer_id)
+                if assigned.logical_buffer_id not in self._buffers:
+                    raise ValueError(f"value {assigned.logical_buffer_id} is assigned, but missing")
+                buffer = self._buffers[assigned.logical_buffer_id]
                 instruction, index = self._defining(buffer), buffer.defined_at.shape_index
-                name = _text(instruction.name)
+                name = instruction.name.decode("utf-8", "replace")
                 if instruction.shape.element_type == _TUPLE:
                     name += _index(index)
                 lines.append(
@@ -316,27 +303,11 @@ class _Buffers:
                 )
         return "\n".join([*lines, ""])
 
-    def _root_buffer(self) -> int | None:
-        """Return the value that is the entry's whole result; None if the proto has none."""
-        if self._root is None:
-            return None
-        locations = [(b.defined_at, b.id) for b in self._assignment.logical_buffers]
-        locations += [(a.location, a.source_buffer_id) for a in self._assignment.buffer_aliases]
-        for location, number in locations:
-            if location.instruction_id == self._root.id and not location.shape_index:
-                return int(number)
-        return None
-
     def _shape_text(self, shape: Any, *, layout: bool = True) -> str:
         key = (shape.SerializeToString(deterministic=True), layout)
         if key not in self._texts:
             self._texts[key] = _shape(shape).to_text(layout=layout)
         return self._texts[key]
-
-    def _buffer(self, number: int) -> Any:
-        if number not in self._buffers:
-            raise ValueError(f"value {number} is assigned, but missing")
-        return self._buffers[number]
 
     def _defining(self, buffer: Any) -> Any:
         location = buffer.defined_at
@@ -345,10 +316,6 @@ class _Buffers:
         if instruction is None:
             raise ValueError(f"value {buffer.id} has no instruction")
         return instruction
-
-
-def _text(name: bytes) -> str:
-    return name.decode("utf-8", "replace")
 
 
 def _index(index: Iterable[int]) -> str:
@@ -405,12 +372,4 @@ def _layout(proto: Any) -> Layout:
         tiles=tuple(Tile(dimensions=_sizes(tile.dimensions)) for tile in proto.tiles),
         memory_space=proto.memory_space,
         element_size_in_bits=proto.element_size_in_bits,
-        tail_padding_alignment_in_elements=max(1, proto.tail_padding_alignment_in_elements),
-        index_primitive_type=_TYPES.get(proto.index_primitive_type),
-        pointer_primitive_type=_TYPES.get(proto.pointer_primitive_type),
-        split_configs=tuple(
-            SplitConfig(dimension=split.dimension, split_indices=tuple(split.split_indices))
-            for split in proto.split_configs
-        ),
-        dynamic_shape_metadata_prefix_bytes=proto.dynamic_shape_metadata_prefix_bytes,
     )

@@ -67,7 +67,8 @@ def tree(
     Python call stacks are then the tree.
     """
     from hlo_lens.call_trees.facts import folded_stacks
-    from hlo_lens.questions.stacks.stacks import call_trees, tree_report
+    from hlo_lens.call_trees.page import tree_page
+    from hlo_lens.questions.stacks.stacks import call_trees
 
     with progress_bar("reading") as progress:
         try:
@@ -84,5 +85,5 @@ def tree(
         with open_output(folded) as out:
             out.writelines(f"{line}\n" for line in lines)
     else:
-        output.write(tree_report(trees, modules))
+        output.write(tree_page(trees))
     reading.judge(modules)

@@ -12,16 +12,14 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.call_trees.page import TitledTree, drawn_trees, tree_page
+from hlo_lens.call_trees.page import TitledTree, drawn_trees
 from hlo_lens.call_trees.tree import CALLS, NO_PARENT, CallFrame, CallTree, with_below
 from hlo_lens.hlo.metadata import SourceLocation
 from hlo_lens.program.origins import origins
 from hlo_lens.program.summary import hlo_text, instruction_table, no_hlo_text
 from hlo_lens.questions.collectives.collective import collectives
-from hlo_lens.questions.dumps.groups import training_step_first
 from hlo_lens.questions.memory.peak import PARAMETERS, UNATTRIBUTED, nameless_group
 from hlo_lens.questions.memory.results import ESTIMATE, memory_results
-from hlo_lens.render.table import Sections
 from hlo_lens.text.errors import MissingDumpError, UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from hlo_lens.program.origins import Origins
     from hlo_lens.questions.collectives.collective import Collectives
     from hlo_lens.questions.memory.peak import PeakMemory
-    from hlo_lens.render.table import Report, Section
 
 _AT_MOST = "each row is at most, and counts every branch of a conditional, though one of them runs"
 
@@ -229,28 +226,3 @@ def _stack_tree(measure: str, stacks: Iterable[_StackAmount]) -> CallTree:
         residuals=tuple(sorted(residuals.items())),
         residual_unknown=no_stack,
     )
-
-
-# ---- reports ------------------------------------------------------------------------------------
-
-
-def tree_report(trees: Sequence[TitledTree], modules: Sequence[ModuleDump]) -> Report:
-    """Return the report on some trees; people see that of the likely training step first.
-
-    Args:
-        trees: The trees, in the order of JSON and CSV.
-        modules: The modules that they are from.
-    """
-    report = tree_page(trees)
-    ranks = {titled.title: rank for rank, titled in enumerate(trees)}
-    if len(ranks) < 2 or len(report.sections) != len(trees):
-        return report
-
-    def first() -> Iterator[Section]:
-        ranked = [one for one in modules if one.title in ranks]
-        (lead,) = training_step_first(ranked)[:1] or (0,)
-        rank = ranks[ranked[lead].title] if ranked else 0
-        yield report.sections[rank]
-        yield from (section for k, section in enumerate(report.sections) if k != rank)
-
-    return replace(report, first_page=Sections(first))
