@@ -1,7 +1,6 @@
 """Modules of a folder or archive: the files that ``--xla_dump_to`` wrote, by module and stage.
 
-The files of one module share folder, number, name and change list; time stamps may differ. Where
-XLA left out the name because the file name would have been too long, the number decides. A second
+The files of one module share folder, number, name and change list; time stamps may differ. A second
 text of the same stage with another time stamp begins a second run of the program.
 
 Other HLO texts named after a module are parts that XLA wrote separately, such as fusions, and are
@@ -168,7 +167,6 @@ def sort_files(
             later.append((file, name))
         else:
             _put(groups, file, name, skipped)
-    _join_nameless(groups)
     for file, name in later:
         _put_late(groups, file, name, skipped)
     for key, runs in groups.items():
@@ -274,21 +272,6 @@ _INNER_SETTING = re.compile(r"(?:topology|compile_options)\.textproto")
 
 _LOWERED = re.compile(rf"module\.mlir{PACKED}")
 """The program as lowered, in a folder that has the name of the module's files."""
-
-_NUMBER_ALONE = re.compile(r"module_\d{4,}$")
-
-
-def _join_nameless(groups: dict[tuple[str, str], list[ModuleFiles]]) -> None:
-    """Join files without a module name with the module of the same number."""
-    for place, key in [key for key in groups if _NUMBER_ALONE.match(key[1])]:
-        named = [k for k in groups if k[0] == place and k[1].startswith(f"{key}.")]
-        if len(named) != 1 or len(groups[named[0]]) != len(groups[place, key]):
-            continue
-        for target, nameless in zip(groups[named[0]], groups.pop((place, key)), strict=True):
-            for stage, parts in nameless.stages.items():
-                target.stages.setdefault(stage, {}).update(
-                    {k: f for k, f in parts.items() if k not in target.stages.get(stage, {})}
-                )
 
 
 def folder_modules(groups: Iterable[ModuleFiles], *, strict: bool = False) -> Iterator[ModuleDump]:

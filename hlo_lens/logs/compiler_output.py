@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 from hlo_lens.buffers.memory_usage import HumanSize
@@ -84,7 +84,6 @@ class CompilerWarning:
         limit_seconds: Time limit after which XLA warned; None if it is not printed.
         size_bytes: Bytes of the arguments; None for other kinds, or if not known.
         reason: Reason as printed; empty if it is not.
-        explanation: Address of JAX's explanation; empty if it is not printed.
     """
 
     kind: WarningKind
@@ -100,7 +99,6 @@ class CompilerWarning:
     size_bytes: int | None = None
     limit_bytes: int | None = None
     reason: str = ""
-    explanation: str = ""
     line: int = field(default=1, compare=False)
     lines: int = field(default=1, compare=False)
 
@@ -180,7 +178,6 @@ def _values(name: str, fields: Fields) -> dict[str, object]:
                 "donated_shapes": shapes,
                 "size_bytes": sum_of(sizes) if sizes else None,
                 "reason": fields.get("NOT_IMPLEMENTED", ""),
-                "explanation": fields.get("ADDRESS", ""),
             }
         case "constant_folding":
             values["limit_seconds"] = seconds(fields["DURATION"])
@@ -242,31 +239,6 @@ def _readable(read: Callable[[str], T], text: str) -> T | None:
 
 
 # ---- facts -------------------------------------------------------------------------------------
-
-_LATEST = 64
-"""Latest alarms of which a warning may be the end."""
-
-
-def without_ended_alarms(warnings: Sequence[CompilerWarning]) -> tuple[CompilerWarning, ...]:
-    """Return the warnings, alarms with the duration that a later one of the same alarm has."""
-    kept: list[CompilerWarning] = []
-    begun: list[int] = []
-    for warning in warnings:
-        took = warning.duration_seconds
-        if took is not None:
-            for k in begun:
-                whole = replace(kept[k], duration_seconds=took)
-                if warning in (whole, replace(whole, instruction=None)):
-                    begun.remove(k)
-                    kept[k] = whole
-                    break
-            else:
-                kept.append(warning)
-            continue
-        if warning.kind in _ALARMS:
-            begun = [*begun[-_LATEST:], len(kept)]
-        kept.append(warning)
-    return tuple(kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -699,11 +699,8 @@ def _warning_notes(result: LoggedWarnings) -> Iterator[str]:
     donations = [one for one in messages if one.kind is WarningKind.UNUSED_DONATION]
     for reason in dict.fromkeys(one.reason for one in donations if one.reason):
         yield f"unused donation: {reason}"
-    unexplained = [one for one in donations if not one.reason]
-    if unexplained:
-        links = dict.fromkeys(one.explanation for one in unexplained if one.explanation)
-        see = f"; JAX refers to {listed(list(links), 2)}" if links else ""
-        yield f"unused donation: the memory is not reused; the log has no reason{see}"
+    if any(not one.reason for one in donations):
+        yield "unused donation: the memory is not reused; the log has no reason"
     yield from (note for kind, note in notes if kind in kinds)
     if not result.is_joined and messages:
         yield "instructions in a dump of the same program: hlo-lens report DUMP --log LOG"

@@ -133,18 +133,6 @@ def test_module_names_have_dots(tmp_path: Path, name: str) -> None:
     assert load(tmp_path).modules[0].number == 7
 
 
-def test_files_without_a_too_long_name_are_joined_by_number(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            "module_0001.jit_long.before_optimizations.txt": hlo("jit_long", opcode="abs"),
-            "module_0001.sm_9.0_gpu_after_optimizations.txt": hlo("jit_long", opcode="sine"),
-            "module_0002.sm_9.0_gpu_after_optimizations.txt": hlo("jit_other", opcode="tanh"),
-        },
-    )
-    assert roots(tmp_path) == {"module_0001.jit_long": "sine", "module_0002": "tanh"}
-
-
 def test_module_renumbered_during_compilation_is_joined(tmp_path: Path) -> None:
     write(
         tmp_path,
