@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens import HloLensError, load
-from tests.load.test_load import STAGES, hlo, roots, write
+from tests.load.test_load import STAGES, hlo, write
 
 if TYPE_CHECKING:
     from pathlib import Path
