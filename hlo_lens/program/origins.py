@@ -53,7 +53,6 @@ class Basis(StrEnum):
     OPERAND = "operand"  # of the value that it is computed from
     USER = "user"
     ARGUMENT = "argument"  # of the program, that it is or is computed from
-    BEFORE = "before optimizations"  # of the call that asks for it, in that text
     COMBINED = "combined"  # of the collective that it was combined into, of one of its members
 
 

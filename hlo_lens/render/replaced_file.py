@@ -48,11 +48,7 @@ def _file_beside(target: Path) -> Path:
         raise
     os.close(number)
     new = Path(name)
-    new.chmod(target.stat().st_mode if target.exists() else 0o666 & ~_umask())
-    return new
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
+    mask = os.umask(0o022)  # there is no way but to set it
     os.umask(mask)
-    return mask
+    new.chmod(target.stat().st_mode if target.exists() else 0o666 & ~mask)
+    return new

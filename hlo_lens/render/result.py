@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
+from importlib import import_module
 from inspect import get_annotations
 from itertools import islice
 from operator import attrgetter
@@ -34,7 +35,7 @@ from hlo_lens.text.units import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     import pandas as pd
     from _typeshed import DataclassInstance
@@ -43,8 +44,6 @@ Cell: TypeAlias = Union[str, int, float, bool, "tuple[Cell, ...]", None]
 """One value of a row, in the base unit of its column; None if unknown."""
 
 Row: TypeAlias = tuple[Cell, ...]
-
-_HTML_ROWS = 20
 
 
 class Unit(Enum):
@@ -171,30 +170,8 @@ class Result:
         return pd.DataFrame.from_records(list(self.rows()), columns=names)
 
     def _repr_html_(self) -> str:
-        """Return the result for a notebook: name, first rows in readable units, totals."""
-        from html import escape
-
-        def line(cells: Iterable[tuple[Column, Cell]]) -> str:
-            texts = (
-                f'<td style="text-align: {"left" if column.unit is Unit.NONE else "right"}">'
-                f"{escape(format_cell(cell, column.unit))}</td>"
-                for column, cell in cells
-            )
-            return f"<tr>{''.join(texts)}</tr>"
-
-        shown, totals = list(islice(self.rows(), _HTML_ROWS)), self.totals()
-        others = self.row_count - len(shown)
-        lead = (type(self).__doc__ or "").strip().partition("\n")[0]
-        heads = (f'<th title="{escape(c.meaning)}">{escape(c.name)}</th>' for c in self.COLUMNS)
-        rows = (zip(self.COLUMNS, row, strict=True) for row in (*shown, *self.residual_rows()))
-        sums = ((column, totals.get(column.name)) for column in self.COLUMNS)
-        foot = f"<tfoot>{line(sums)}</tfoot>" if totals else ""  # of all rows and residuals
-        return (
-            f"<p><b>{escape(self.KIND)}</b> {escape(lead)}</p>"
-            f"<table><thead><tr>{''.join(heads)}</tr></thead>"
-            f"<tbody>{''.join(map(line, rows))}</tbody>{foot}</table>"
-            + (f"<p>[{others:,} others]</p>" if others else "")
-        )
+        html: str = import_module("hlo_lens.render.to_html").result_html(self)
+        return html
 
 
 NOT_SAVED = {"is_saved": False}
@@ -254,16 +231,13 @@ class Records(Result, Generic[R]):
 
     @property
     def records(self) -> Sequence[R]:
-        """One record for each row."""
         return cast("Sequence[R]", getattr(self, fields(self)[0].name))
 
     def rows(self) -> Iterator[Row]:
-        """Yield all rows, without residuals; each call starts anew."""
         return map(attrgetter(*(column.name for column in self.COLUMNS)), self.records)
 
     @property
     def row_count(self) -> int:
-        """Number of rows, without residuals."""
         return len(self.records)
 
 
@@ -298,6 +272,17 @@ def _column(name: str, annotation: object) -> Column | None:
     return Column(name, unit, ast.literal_eval(meaning))
 
 
+_FORMATS: Mapping[Unit, Callable[[float], str]] = {
+    Unit.RATIO: format_ratio,
+    Unit.SECONDS: format_seconds,
+    Unit.BYTES: lambda number: format_bytes(round(number)),
+    Unit.FLOPS: lambda number: format_flops(round(number)),
+    Unit.BYTES_DELTA: lambda number: format_delta(round(number)),
+    Unit.COUNT: lambda number: format_count(number) if isinstance(number, int) else str(number),
+    Unit.NONE: str,
+}
+
+
 def format_cell(cell: Cell, unit: Unit) -> str:
     """Return a cell as readable text: empty for None, units for numbers, one line for text."""
     if cell is None:
@@ -305,23 +290,7 @@ def format_cell(cell: Cell, unit: Unit) -> str:
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, (int, float)):
-        return _format_number(cell, unit)
+        return _FORMATS[unit](cell)
     if isinstance(cell, tuple):
         return ",".join(format_cell(item, unit) for item in cell)
     return printable(cell)
-
-
-def _format_number(number: float, unit: Unit) -> str:
-    if unit is Unit.RATIO:
-        return format_ratio(number)
-    if unit is Unit.BYTES:
-        return format_bytes(round(number))
-    if unit is Unit.FLOPS:
-        return format_flops(round(number))
-    if unit is Unit.SECONDS:
-        return format_seconds(number)
-    if unit is Unit.BYTES_DELTA:
-        return format_delta(round(number))
-    if unit is Unit.COUNT and isinstance(number, int):
-        return format_count(number)
-    return str(number)

@@ -40,13 +40,11 @@ class Table:
     Attributes:
         name: Name for machines.
         title: Heading for people.
-        columns: All columns.
         read_rows: Yields all rows without residuals, from the start at each call.
         row_count: Number of these rows.
         residual_rows: Bracketed rows that make the others add up to the totals.
         totals: Column name to sum over rows and residuals.
         shown: Names of the columns that text and Markdown show, in this order.
-        notes: Sentences below it.
         is_data_only: Whether only CSV has it, because the head of the report has the same.
         is_text_only: Whether CSV leaves it out, because another table has the same.
         read_shown: Yields the rows as people read them; None where they are those of `read_rows`.
@@ -107,14 +105,12 @@ class Table:
 
     @property
     def shown_columns(self) -> tuple[Column, ...]:
-        """Columns that text and Markdown show."""
         if not self.shown:
             return self.columns
         by_name = {column.name: column for column in self.columns}
         return tuple(by_name[name] for name in self.shown)
 
     def all_rows(self) -> Iterator[Row]:
-        """Yield rows and residuals."""
         yield from self.read_rows()
         yield from self.residual_rows
 
@@ -136,18 +132,7 @@ def table_of(
     totals: Mapping[str, float] | None = None,
     is_data_only: bool = False,
 ) -> Table:
-    """Return a table of rows.
-
-    Args:
-        name: Name for scripts.
-        title: Title for people.
-        columns: Columns of the rows.
-        rows: The rows.
-        shown: Columns shown to people, all if empty.
-        if_filled: Further columns, shown if some row has a value there.
-        totals: Column name to sum over the rows.
-        is_data_only: Whether only CSV has it.
-    """
+    """Return a table of rows; people see `shown`, and of `if_filled` what some row has."""
     return Table(
         name=name,
         title=title,
@@ -194,16 +179,11 @@ class Section:
 
     @property
     def shown_tables(self) -> tuple[Table, ...]:
-        """Tables for people."""
         return tuple(table for table in self.tables if not table.is_data_only)
 
 
 class Sections(Sequence[Section]):
-    """Sections that are made when first used, so that JSON output does not make them.
-
-    Args:
-        make: Makes the sections; called once.
-    """
+    """Sections that are made when first used, once, so that JSON output does not make them."""
 
     def __init__(self, make: Callable[[], Iterable[Section]]) -> None:
         self._make = make
@@ -228,7 +208,6 @@ class Report:
     """Output of a command.
 
     Attributes:
-        kind: Kind of report, such as the name of the command.
         sections: For CSV, and for people where there is no first page.
         data: JSON object for scripts.
         first_page: Sections for people; None for those of CSV.
@@ -245,7 +224,6 @@ class Report:
 
     @property
     def pages(self) -> Sequence[Section]:
-        """Sections for people."""
         return self.sections if self.first_page is None else self.first_page
 
     def __str__(self) -> str:
@@ -322,15 +300,7 @@ FORMATS = tuple(name for name in RENDERERS if name != "sarif")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutTable:
-    """The rows of a table that people see, as text.
-
-    Attributes:
-        columns: The columns shown.
-        rows: Cells as text.
-        tail: Bracketed rows and the total, as text.
-        kept: As in `Table`.
-        wrapped: As in `Table`.
-    """
+    """The rows of a table that people see, as text; `tail` has bracketed rows and the total."""
 
     columns: tuple[Column, ...]
     rows: list[tuple[str, ...]]
@@ -342,11 +312,7 @@ class CutTable:
 def cut_table(table: Table, rows: int) -> CutTable:
     """Return the first rows of a table as text, the rest as one row that counts it, and the total.
 
-    Columns in which these are all empty are left out.
-
-    Args:
-        table: The table.
-        rows: How many rows to show; 0 for all. A rest of one row is shown too.
+    0 rows are all; a rest of one row is shown too. Columns in which all are empty are left out.
     """
     if table.most_rows is not None:
         rows = min(rows or table.most_rows, table.most_rows)
@@ -355,10 +321,15 @@ def cut_table(table: Table, rows: int) -> CutTable:
     is_whole = table.is_whole or not rows or table.row_count == rows + 1
     limit = table.row_count if is_whole else rows
     shown = list(islice(iter((table.read_shown or table.read_rows)()), limit))
-    tail: list[Row] = []
     rest = table.row_count - len(shown)
+    tail: list[Row] = []
     if rest > 0:
-        tail.append(_rest_row(table, shown, rest))
+        sums = {}
+        for name, total in table.totals.items():
+            place = [column.name for column in table.columns].index(name)
+            counted = (row[place] for row in (*shown, *table.residual_rows))
+            sums[name] = total - sum(cell for cell in counted if isinstance(cell, int))
+        tail.append(_labelled(table, f"[{rest} other{'' if rest == 1 else 's'}]", sums))
     tail.extend(table.residual_rows)
     if table.totals and table.has_headings and len(shown) + len(tail) > 1:
         tail.append(_labelled(table, "total", table.totals))
@@ -367,9 +338,7 @@ def cut_table(table: Table, rows: int) -> CutTable:
         return tuple(format_cell(row[k], table.columns[k].unit) for k in places)
 
     cells = [as_text(row) for row in (*shown, *tail)]
-    filled = [not cells or any(column) for column in zip(*cells, strict=True)] or [True] * len(
-        places
-    )
+    filled = [any(column) for column in zip(*cells, strict=True)] or [True] * len(places)
     cells = [tuple(compress(row, filled)) for row in cells]
     return CutTable(
         columns=tuple(compress(columns, filled)),
@@ -380,19 +349,7 @@ def cut_table(table: Table, rows: int) -> CutTable:
     )
 
 
-def _rest_row(table: Table, shown: Sequence[Row], rest: int) -> Row:
-    """Return the row that counts the rows cut off and sums them."""
-    names = [column.name for column in table.columns]
-    sums = {}
-    for name, total in table.totals.items():
-        place = names.index(name)
-        cells = [row[place] for row in (*shown, *table.residual_rows)]
-        sums[name] = total - sum(cell for cell in cells if isinstance(cell, int))
-    return _labelled(table, f"[{rest} other{'' if rest == 1 else 's'}]", sums)
-
-
 def _labelled(table: Table, label: str, sums: Mapping[str, float]) -> Row:
-    """Return a row of sums, with its label in the column that names the rows."""
     home = (main_text(table.shown_columns) or table.shown_columns[0]).name
     return tuple(label if c.name == home else sums.get(c.name) for c in table.columns)
 
@@ -507,10 +464,7 @@ def cell_width(text: str) -> int:
 def shorten(text: str, width: int, head: int | None = None) -> str:
     """Return a text of at most this width: some first characters, dots, and its end.
 
-    Args:
-        text: The text.
-        width: The width.
-        head: Number of first characters; None for a third, of a path for none.
+    `head` is the number of first characters; None for a third, of a path for none.
 
     >>> shorten("jit(step)/transpose(jvp(attention))/dot_general", 30)
     'jit(step)...tion))/dot_general'

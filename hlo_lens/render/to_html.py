@@ -1,77 +1,79 @@
-"""Report to HTML, for a notebook: one fragment without scripts and styles of its own."""
+"""Results and reports as HTML for a notebook, without scripts and styles of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from typing import TextIO
 
-from hlo_lens.render.result import Unit
+from hlo_lens.render.result import Result, Unit
 from hlo_lens.render.table import RenderOptions, Report, Section, Table, cut_table, shorten
 from hlo_lens.text.errors import printable
 
 DEFAULT_ROWS = 10
+_ROWS_OF_RESULT = 20
 _WIDEST = 80
 
 
 def render_html(report: Report, out: TextIO, options: RenderOptions) -> None:
     """Write sections, facts and tables cut at `DEFAULT_ROWS` or the option."""
     for section in report.pages:
-        out.write("\n".join(_section(section, options.rows)) + "\n")
+        rows = DEFAULT_ROWS if options.rows is None else options.rows
+        out.write("\n".join(_section(section, rows)) + "\n")
 
 
-def _section(section: Section, rows: int | None) -> Iterator[str]:
-    count = DEFAULT_ROWS if rows is None else rows
+def _section(section: Section, rows: int) -> Iterator[str]:
     if section.title:
         yield f"<h3>{_escaped(section.title)}</h3>"
     if section.facts:
-        yield "<table>"
-        yield from (
-            f"<tr><th>{_escaped(label)}</th>{_cell(text, is_number=False)}</tr>"
-            for label, text in section.facts
-        )
-        yield "</table>"
+        facts = ((f"<th>{_escaped(label)}</th>", _cell(text)) for label, text in section.facts)
+        yield f"<table>{_rows(facts)}</table>"
     if section.drawing:
         yield f"<pre>{chr(10).join(map(_escaped, section.drawing))}</pre>"
     for table in section.shown_tables:
         if table.row_count or table.residual_rows:
-            yield from _table(table, count)
+            yield _table(table, rows)
     if section.notes:
-        yield "<ul>"
-        yield from (f"<li>{_escaped(note)}</li>" for note in section.notes)
-        yield "</ul>"
+        yield f"<ul>{''.join(f'<li>{_escaped(note)}</li>' for note in section.notes)}</ul>"
     for part in section.parts:
         yield from _section(part, rows)
 
 
-def _table(table: Table, rows: int) -> Iterator[str]:
+def result_html(result: Result) -> str:
+    """Return a result as a table, with the first line of what it is."""
+    lead = (type(result).__doc__ or "").strip().partition("\n")[0]
+    return _table(Table.of(result, title=f"{result.KIND}: {lead}"), _ROWS_OF_RESULT)
+
+
+def _table(table: Table, rows: int) -> str:
     cut = cut_table(table, rows)
-    numbers = [column.unit is not Unit.NONE for column in cut.columns]
-    yield f"<h4>{_escaped(table.title)}</h4>"
-    yield "<table>"
     heads = (
         f'<th title="{_escaped(column.meaning)}">{_escaped(column.name)}</th>'
         for column in cut.columns
     )
-    yield f"<thead><tr>{''.join(heads)}</tr></thead>"
-    for name, rows_inside in (("tbody", cut.rows), ("tfoot", cut.tail)):
-        yield f"<{name}>"
-        for row in rows_inside:
-            cells = (_cell(text, is_number=n) for text, n in zip(row, numbers, strict=True))
-            yield f"<tr>{''.join(cells)}</tr>"
-        yield f"</{name}>"
-    yield "</table>"
-    yield from (f"<p>{_escaped(note)}</p>" for note in table.notes)
+    body, foot = (
+        _rows(map(_cell, row, (column.unit for column in cut.columns)) for row in part)
+        for part in (cut.rows, cut.tail)
+    )
+    return (
+        f"<h4>{_escaped(table.title)}</h4>"
+        f"<table><thead><tr>{''.join(heads)}</tr></thead>"
+        f"<tbody>{body}</tbody><tfoot>{foot}</tfoot></table>"
+        + "".join(f"<p>{_escaped(note)}</p>" for note in table.notes)
+    )
 
 
-def _cell(text: str, *, is_number: bool) -> str:
+def _rows(rows: Iterable[Iterable[str]]) -> str:
+    return "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
+
+
+def _cell(text: str, unit: Unit = Unit.NONE) -> str:
     """Return a cell, shortened; its title has the whole text."""
-    side = "right" if is_number else "left"
+    side = "left" if unit is Unit.NONE else "right"
     short = shorten(text, _WIDEST)
     title = "" if short == text else f' title="{_escaped(text)}"'
     return f'<td style="text-align: {side}"{title}>{_escaped(short)}</td>'
 
 
 def _escaped(text: str) -> str:
-    """Return text without meaning to HTML, also inside quotes."""
     return escape(printable(text), quote=True)

@@ -1,8 +1,5 @@
 """Report to JSON, one row on each line, and to CSV; the outer object of reports.
 
-Objects in a list that have the same keys are printed by column, many rows at a time: a report has
-tens of thousands of rows with few different values in most columns.
-
 CSV has a block for each table, with its own header line and an empty line between. Each line begins
 with the module (the section, unless the table has a column of this name) and the name of the table.
 Rows are complete, numbers are in base units, empty means not known, lists are JSON.
@@ -11,13 +8,10 @@ Rows are complete, numbers are in base units, empty means not known, lists are J
 from __future__ import annotations
 
 import csv
-import functools
 import json
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, TextIO
 
 from hlo_lens.render.result import row_objects, rows_of
@@ -29,7 +23,7 @@ from hlo_lens.text.version import SCHEMA_VERSION, __version__
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from hlo_lens.render.result import Cell, Column, Row
+    from hlo_lens.render.result import Cell, Column
     from hlo_lens.render.table import RenderOptions
 
 # ---- objects that are made on access, so that text output does not make them --------------------
@@ -47,44 +41,16 @@ class RowObjects(Rows[Mapping[str, object]]):
     """JSON objects of the rows of a result, one for each record."""
 
     def __init__(self, columns: Sequence[Column], records: Sequence[object]) -> None:
-        self.names = tuple(column.name for column in columns)
-        self._columns = columns
-        self._records = records
         super().__init__(
             lambda place: row_objects(columns, rows_of((records[place],), columns))[0],
             range(len(records)),
         )
-
-    def values(self, start: int, stop: int) -> list[Row]:
-        """Return the values of some of the objects."""
-        return list(rows_of(self._records[start:stop], self._columns))
-
-
-class JoinedObjects(Rows[Mapping[str, object]]):
-    """Lists of JSON objects one after the other; the objects of each have keys of their own."""
-
-    def __init__(self, *parts: Sequence[Mapping[str, object]]) -> None:
-        self.parts = [part for part in parts if part]
-        starts = list(accumulate(map(len, self.parts), initial=0))
-
-        def made(place: int) -> Mapping[str, object]:
-            part = bisect_right(starts, place) - 1
-            return self.parts[part][place - starts[part]]
-
-        super().__init__(made, range(starts[-1]))
 
 
 # ---- values -------------------------------------------------------------------------------------
 
 _WRITTEN = 1 << 20
 """Characters that are written at once."""
-
-_NEXT = ",\n"
-_ROWS = 512
-"""Rows that are printed together."""
-
-_FEW = 8
-"""Rows that are faster to print one by one."""
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
@@ -97,7 +63,6 @@ def _listed(value: object) -> list[object]:
 
 
 _encoded = json.JSONEncoder(check_circular=False, default=_listed).encode
-_by_line = json.JSONEncoder(check_circular=False, separators=("\n", ": ")).encode
 
 
 def render_json(report: Report, out: TextIO, options: RenderOptions) -> None:
@@ -116,110 +81,30 @@ def render_json(report: Report, out: TextIO, options: RenderOptions) -> None:
 
 
 def _pieces(value: object, indent: str) -> Iterator[str]:
-    """Yield the text of a value; one without objects inside is on one line."""
     deeper = f"{indent}  "
     if isinstance(value, Mapping) and any(map(_is_long, value.values())):
-        yield "{\n"
         for position, (key, item) in enumerate(value.items()):
-            yield f"{_NEXT if position else ''}{deeper}{_encoded(key)}: "
+            yield f"{',' if position else '{'}\n{deeper}{_encoded(key)}: "
             yield from _pieces(item, deeper)
         yield f"\n{indent}}}"
     elif isinstance(value, Sequence) and _is_long(value):
-        yield "[\n"
-        yield from _items(value, deeper)
+        for position, item in enumerate(value):
+            yield f"{',' if position else '['}\n{deeper}"
+            # cells of a row are on one line
+            yield from [_encoded(item)] if isinstance(value, RowObjects) else _pieces(item, deeper)
         yield f"\n{indent}]"
     else:
         yield _encoded(value)
 
 
 def _is_long(value: object) -> bool:
-    """Return whether a value is printed on several lines: a larger object, a list of objects."""
     if type(value) in _SCALARS:
         return False
     if isinstance(value, Mapping):
         return len(value) > 1 or any(map(_is_long, value.values()))
     if isinstance(value, Rows):
         return len(value) > 0
-    return isinstance(value, (list, tuple)) and any(map(_is_object, map(type, value)))
-
-
-@functools.cache
-def _is_object(kind: type) -> bool:
-    return issubclass(kind, Mapping)
-
-
-def _items(items: Sequence[object], indent: str) -> Iterator[str]:
-    """Yield the text of the items of a list, each on a line of its own or on several."""
-    separator = f"{_NEXT}{indent}"
-    if isinstance(items, JoinedObjects):
-        for position, part in enumerate(items.parts):
-            yield _NEXT if position else ""
-            yield from _items(part, indent)
-    elif isinstance(items, Objects) or len(items) < _FEW:
-        for position, item in enumerate(items):
-            yield separator if position else indent
-            yield from _pieces(item, indent)
-    else:
-        for start in range(0, len(items), _ROWS):
-            yield separator if start else indent
-            rows = _row_texts(items, start, start + _ROWS)
-            if rows is not None:
-                yield separator.join(rows)
-                continue
-            for position, item in enumerate(items[start : start + _ROWS]):
-                yield separator if position else ""
-                yield from _pieces(item, indent)
-
-
-# ---- rows of equal keys, by column --------------------------------------------------------------
-
-
-def _row_texts(items: Sequence[object], start: int, stop: int) -> Iterator[str] | None:
-    """Return the text of each of some objects; None if their keys differ, or one is long."""
-    if isinstance(items, RowObjects):
-        keys, rows = items.names, items.values(start, stop)
-    else:
-        objects = [item for item in items[start:stop] if type(item) is dict]
-        every = set(map(tuple, objects))
-        if len(objects) < len(items[start:stop]) or len(every) != 1:
-            return None
-        (keys,), rows = every, [tuple(one.values()) for one in objects]
-        if set(map(type, keys)) != {str}:
-            return None
-    parts: list[Iterable[str]] = []
-    lead = "{"
-    for key, column in zip(keys, zip(*rows, strict=True), strict=True):
-        lead += f"{_encoded(key)}: "
-        texts = _cell_texts(column)
-        if texts is None:
-            return None
-        if isinstance(texts, str):
-            lead += texts
-        else:
-            parts += (repeat(lead), texts)
-            lead = ""
-        lead += ", "
-    parts.append(repeat(f"{lead[:-2]}}}", len(rows)))
-    return map("".join, zip(*parts, strict=False))
-
-
-def _cell_texts(column: Sequence[object]) -> Iterator[str] | str | None:
-    """Return the text of each cell, or of all if they are one; None if one is long.
-
-    Each different object is encoded once, whatever it is equal to (1, 1.0 and true are equal).
-    """
-    places = list(map(id, column))
-    different = dict(zip(places, column, strict=True))
-    cells = different.values()
-    if _SCALARS.issuperset(map(type, cells)):
-        texts = _by_line(list(cells))[1:-1].split("\n")
-    elif any(map(_is_long, cells)):
-        return None
-    else:
-        texts = list(map(_encoded, cells))
-    if len(texts) == 1:
-        return texts[0]
-    return map(dict(zip(different, texts, strict=True)).__getitem__, places)
+    return isinstance(value, (list, tuple)) and any(isinstance(one, Mapping) for one in value)
 
 
 # ---- CSV ----------------------------------------------------------------------------------------
@@ -296,12 +181,9 @@ def envelope(kind: str, **parts: object) -> dict[str, object]:
 def report_of_pages(
     kind: str, pages: Iterable[ModulePage], order: Callable[[], Iterable[int]] | None = None
 ) -> Report:
-    """Return the report made of the pages of some modules.
+    """Return the report made of the pages of some modules, in the order of JSON and CSV.
 
-    Args:
-        kind: Kind of the report.
-        pages: Pages in the order of JSON and CSV.
-        order: Returns the positions of the pages in the order for people; None for the same one.
+    `order` returns the positions of the pages in the order for people; None for the same one.
     """
     made = list(pages)
     first = None

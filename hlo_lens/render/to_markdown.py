@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape as html_escape
 from typing import TYPE_CHECKING, TextIO
@@ -47,11 +47,8 @@ def render_markdown(report: Report, out: TextIO, options: RenderOptions) -> None
     if report.most_characters is not None:
         out.write(comment_text(report, rows, report.most_characters))
         return
-    out.write(_joined(block for section in report.pages for block in _section(section, rows)))
-
-
-def _joined(blocks: Iterable[str]) -> str:
-    return "\n\n".join(blocks) + "\n"
+    blocks = (block for section in report.pages for block in _section(section, rows))
+    out.write("\n\n".join(blocks) + "\n")
 
 
 def _section(section: Section, rows: int, level: str = "##") -> Iterator[str]:
@@ -106,7 +103,6 @@ def _escaped(text: str) -> str:
 
 
 def _unlinked(text: str) -> str:
-    """Return text in which GitHub links no people and no issues."""
     return _REFERENCE.sub(rf"\1{_NOTHING}", text)
 
 
@@ -114,50 +110,44 @@ def _unlinked(text: str) -> str:
 
 
 def comment_text(report: Report, rows: int, most_characters: int) -> str:
-    """Return a report as Markdown of at most so many characters, its tables folded.
+    """Return a report as Markdown of at most so many characters, at least some hundred.
 
-    Args:
-        report: The report.
-        rows: Rows of each table; 0 for all.
-        most_characters: Limit on the length, at least some hundred.
+    Its tables are folded, and have `rows` rows, 0 for all, or fewer to fit.
     """
     for number in (rows, *(n for n in _FEWER if not rows or n < rows)):
-        text = _joined(_comment(section, number) for section in report.sections)
+        text = "\n\n".join(_comment(section, number) for section in report.sections) + "\n"
         if len(text) <= most_characters:
             return text
     parts: list[str] = []
     left = most_characters - len(_left_out(len(report.sections))) - 4
     for place, section in enumerate(report.sections):
-        part = _fitted(section, left - 2, rows=1 if place else _FEWER[0])  # the first: an overview
-        if part is None:
+        number = 1 if place else _FEWER[0]  # the first: an overview
+        tables = range(len(section.shown_tables) + 1)
+        kept = bisect_right(tables, left - 2, key=lambda k: len(_comment(section, number, k))) - 1
+        if kept < 0:  # not even its facts fit
             parts.append(_left_out(len(report.sections) - place))
             break
-        parts.append(part)
-        left -= len(part) + 2
-    return _joined(parts)
+        parts.append(_comment(section, number, kept))
+        left -= len(parts[-1]) + 2
+    return "\n\n".join(parts) + "\n"
 
 
 def _left_out(count: int) -> str:
     return f"*{plural(count, 'more section')} left out for length; -f json has all*"
 
 
-def _fitted(section: Section, most: int, rows: int) -> str | None:
-    """Return a section with as many of its first tables as fit; None if not even its facts fit."""
-    whole = _comment(section, rows)
-    if len(whole) <= most:
-        return whole
-    numbers = range(len(section.shown_tables))
-    fitting = bisect_right(numbers, most, key=lambda kept: len(_comment(section, rows, kept)))
-    return _comment(section, rows, fitting - 1) if fitting else None
-
-
 def _comment(section: Section, rows: int, kept: int | None = None) -> str:
-    """Return a section with its first tables, and the number of the others."""
     blocks = [f"## {_short(section.title)}"]
     if section.facts:
         blocks.append("\n".join(_fact(label, _short(text)) for label, text in section.facts))
     tables = section.shown_tables
-    blocks += [_folded(table, rows) for table in tables[:kept]]
+    for table in tables[:kept]:
+        count = f" ({plural(table.row_count, 'row')})" if table.row_count else ""
+        title = _unlinked(html_escape(printable(table.title), quote=False))
+        lines = [f"<details><summary>{title}{count}</summary>", "", *_table_lines(table, rows), ""]
+        if table.notes:
+            lines += [*_note_lines(table), ""]
+        blocks.append("\n".join((*lines, "</details>")))
     if kept is not None and kept < len(tables):
         blocks.append(f"*{plural(len(tables) - kept, 'table')} left out for length*")
     if section.notes:
@@ -166,18 +156,8 @@ def _comment(section: Section, rows: int, kept: int | None = None) -> str:
 
 
 def _short(text: str) -> str:
-    """Return an escaped text, cut off if it is very long."""
     kept = text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."
     return _escaped(" ".join(kept.split()))
-
-
-def _folded(table: Table, rows: int) -> str:
-    count = f" ({plural(table.row_count, 'row')})" if table.row_count else ""
-    title = _unlinked(html_escape(printable(table.title), quote=False))
-    lines = [f"<details><summary>{title}{count}</summary>", "", *_table_lines(table, rows), ""]
-    if table.notes:
-        lines += [*_note_lines(table), ""]
-    return "\n".join((*lines, "</details>"))
 
 
 # ---- annotations on source lines ----------------------------------------------------------------
@@ -192,8 +172,6 @@ class Annotation:
 
     Attributes:
         level: ``error``, ``warning`` or ``notice``.
-        title: Subject, in a few words.
-        message: The message.
         source: ``file:line`` as in the dump; None if unknown.
     """
 
@@ -206,9 +184,8 @@ class Annotation:
 def annotation_lines(annotations: Sequence[Annotation], root: Path | None = None) -> list[str]:
     """Return workflow commands, at most `MOST_ANNOTATIONS` of each level.
 
-    Args:
-        annotations: The most important first.
-        root: Folder of the repository, to which files are relative; None for `Checkout.here`.
+    `annotations` have the most important first; `root` is the folder of the repository, to which
+    files are relative; None for `Checkout.here`.
     """
     checkout = Checkout.here() if root is None else Checkout(root)
     shown: Counter[str] = Counter()
@@ -233,14 +210,11 @@ def _line(one: Annotation, checkout: Checkout) -> str:
         else:
             properties += [("file", found), *([("line", line)] if line else [])]
     properties.append(("title", one.title))
-    listed = ",".join(f"{name}={_property(value)}" for name, value in properties)
+    values = ((n, _data(text).replace(":", "%3A").replace(",", "%2C")) for n, text in properties)
+    listed = ",".join(f"{name}={value}" for name, value in values)
     return f"::{one.level} {listed}::{_data(message)}"
 
 
 def _data(text: str) -> str:
     codes = {"%": "%25", "\r": "%0D", "\n": "%0A"}
     return "".join(codes.get(character) or printable(character) for character in text)
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

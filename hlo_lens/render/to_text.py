@@ -57,8 +57,6 @@ class FittedColumn:
     """A column as text in a width.
 
     Attributes:
-        column: The column.
-        role: Its role.
         rank: Columns of low ranks are left out first.
         texts: Cells of all rows and of the tail.
         heading: Lines of the heading.
@@ -66,7 +64,6 @@ class FittedColumn:
         least: Width under which the column is not worth showing.
         worded: Least width of a reason whose lines break at any word; the least one of others.
         narrowest: Width where nothing else fits.
-        width: Its width.
     """
 
     column: Column
@@ -88,11 +85,6 @@ class FittedColumn:
             self.worded = min(self.least, max(head, *map(widest_part, self.texts), 0))
         if self.role is not Role.MEASURE:
             self.narrowest = min(self.worded, max(head, _NARROWEST_NAME))
-
-    @property
-    def cells(self) -> list[list[str]]:
-        """The lines of each cell."""
-        return column_lines(self.texts, self.role, self.width)
 
 
 def fitted_columns(cut: CutTable, width: int) -> list[FittedColumn]:
@@ -117,7 +109,6 @@ def fitted_columns(cut: CutTable, width: int) -> list[FittedColumn]:
 
 
 def _folded_heading(column: FittedColumn) -> tuple[str, ...]:
-    """Return the lines of a heading: its words, joined to the width of the cells."""
     width = least_width(column.texts, column.role)
     lines: list[str] = []
     for word in column.column.name.split("_"):
@@ -182,13 +173,10 @@ def _set_widths(columns: Sequence[FittedColumn], width: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLines:
-    """A table as lines that fit a width.
+    """A table as lines that fit a width, but for the columns that do not.
 
     Attributes:
-        headings: Lines of the headings.
-        rows: Lines of each row.
         tail: Lines of the bracketed rows and the total.
-        left_out: Names of the columns that do not fit.
     """
 
     headings: list[str]
@@ -211,7 +199,8 @@ def table_lines(cut: CutTable, width: int) -> TableLines:
     def below(parts: Sequence[Sequence[str]]) -> list[str]:
         return [joined(cells) for cells in zip_longest(*parts, fillvalue="")]
 
-    rows = [below(lines) for lines in zip(*(column.cells for column in fitted), strict=True)]
+    cells = (column_lines(column.texts, column.role, column.width) for column in fitted)
+    rows = [below(lines) for lines in zip(*cells, strict=True)]
     shown = [column.column for column in fitted]
     return TableLines(
         headings=below([column.heading for column in fitted]),
@@ -259,16 +248,11 @@ def least_width(cells: Sequence[str], role: Role) -> int:
 
 
 def column_lines(cells: Sequence[str], role: Role, width: int) -> list[list[str]]:
-    """Return the lines of each cell of a column.
+    """Return the lines of each cell of a column in a width.
 
     Names and places that differ remain different: where two short forms are equal, places lose
     their middle instead, and all are wrapped whole where that is not enough. Names of arguments,
     such as ``state['opt'][0]``, are always wrapped.
-
-    Args:
-        cells: Cells as text.
-        role: Role of the column.
-        width: Width of the column.
     """
     if all(cell_width(cell) <= width for cell in cells):
         return [[cell] for cell in cells]
@@ -276,8 +260,15 @@ def column_lines(cells: Sequence[str], role: Role, width: int) -> list[list[str]
         case Role.BAR:  # in the same proportions, the longest as wide as the column
             longest = max(map(cell_width, cells))
             return [[bar[: round(cell_width(bar) * width / longest)]] for bar in cells]
-        case Role.TEXT:
-            return [_first_lines([*wrapped(cell, width)]) for cell in cells]
+        case Role.TEXT:  # the first lines, with dots where others follow
+            every = [[*wrapped(cell, width)] for cell in cells]
+            last = _MOST_LINES - 1
+            return [
+                lines
+                if len(lines) <= _MOST_LINES
+                else [*lines[:last], f"{lines[last][: len(lines[last]) - len(DOTS)]}{DOTS}"]
+                for lines in every
+            ]
         case Role.REASON | Role.MEASURE:
             return [[*wrapped(cell, width)] for cell in cells]
     short = {cell: _cut(cell, role, width) for cell in cells}
@@ -290,14 +281,6 @@ def column_lines(cells: Sequence[str], role: Role, width: int) -> list[list[str]
         for cell in cells
         for text in (short[cell],)
     ]
-
-
-def _first_lines(lines: list[str]) -> list[str]:
-    """Return the first lines, with dots where others follow."""
-    if len(lines) <= _MOST_LINES:
-        return lines
-    last = lines[_MOST_LINES - 1]
-    return [*lines[: _MOST_LINES - 1], f"{last[: len(last) - len(DOTS)]}{DOTS}"]
 
 
 def _is_argument(text: str, role: Role) -> bool:
@@ -433,9 +416,7 @@ _JOINT = "\ue000"
 def joined(text: str, most: int | None = None) -> str:
     """Return a text whose commands and amounts have no spaces, to be wrapped, for `separated`.
 
-    Args:
-        text: The text.
-        most: Characters of the longest command that is kept whole; None for any.
+    `most`: characters of the longest command that is kept whole; None for any.
     """
     text = _MARK.sub(_JOINT, text)
     if "hlo-lens " not in text:
@@ -472,23 +453,18 @@ _BOLD, _DIM, _PLAIN = "bold", "dim", ""
 
 def render_text(report: Report, out: TextIO, options: RenderOptions) -> None:
     """Write facts and tables; tables are cut at `DEFAULT_ROWS` or the option."""
-    width = options.width or shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
-    width = max(_NARROWEST, width)
-    lines = _safe(_lines(report, options.rows, width))
-    if _is_colored(out, options.color):
-        lines = _colored(lines)
-    out.writelines(f"{text}\n" for _, text in lines)
+    width = max(_NARROWEST, options.width or shutil.get_terminal_size((PIPE_WIDTH, 24)).columns)
+    is_dumb = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    is_auto = options.color == "auto"
+    is_colored = (not is_dumb and out.isatty()) if is_auto else options.color == "always"
+    if is_colored:
+        from rich.style import Style
 
-
-def _safe(lines: Iterator[Line]) -> Iterator[Line]:
-    return ((style, printable_lines(printable(text))) for style, text in lines)
-
-
-def _lines(report: Report, rows: int | None, width: int) -> Iterator[Line]:
+        styles = {name: Style.parse(name) for name in (_BOLD, _DIM)}
     for position, section in enumerate(report.pages):
-        if position:
-            yield _PLAIN, ""
-        yield from _fitted(section, rows, width)
+        for name, line in ((_PLAIN, ""), *_fitted(section, options.rows, width))[not position :]:
+            text = printable_lines(printable(line))
+            out.write(f"{styles[name].render(text) if is_colored and name and text else text}\n")
 
 
 def _fitted(section: Section, rows: int | None, width: int) -> Iterable[Line]:
@@ -508,7 +484,6 @@ def _fitted(section: Section, rows: int | None, width: int) -> Iterable[Line]:
 
 
 def _without(section: Section, count: int) -> Section:
-    """Return a section without some of its last facts; a fact that continues another goes too."""
     if section.least_facts is None or not count:
         return section
     starts = [k for k, (label, _) in enumerate(section.facts) if label.strip() == label]
@@ -518,24 +493,6 @@ def _without(section: Section, count: int) -> Section:
 
 _FEWER = ((6, 0), (5, 0), (4, 0), (3, 0), (3, 1), (2, 1), (2, 2), (1, 2))
 """Rows of tables, and facts to leave out, that are tried until a page is short enough."""
-
-
-def _is_colored(out: TextIO, color: str) -> bool:
-    """Return whether to colour: as requested, else on a terminal unless NO_COLOR is set."""
-    if color != "auto":
-        return color == "always"
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
-    return out.isatty()
-
-
-def _colored(lines: Iterator[Line]) -> Iterator[Line]:
-    """Yield lines with escape sequences for their style."""
-    from rich.style import Style
-
-    styles = {name: Style.parse(name) for name in (_BOLD, _DIM)}
-    for name, text in lines:
-        yield name, styles[name].render(text) if name and text else text
 
 
 def _section(section: Section, rows: int | None, width: int) -> Iterator[Line]:
@@ -586,16 +543,14 @@ _wrap_words = partial(textwrap.wrap, break_on_hyphens=False, break_long_words=Fa
 
 
 def _wrap(text: str, width: int) -> list[str]:
-    """Return the lines of a text, broken at spaces alone: paths, commands and names are whole."""
     return [separated(line) for line in _wrap_words(joined(text), width)]
 
 
-def _drawn(line: str, width: int) -> Iterator[str]:
-    """Yield a line of a tree; the text at its end goes on below itself if it is too long."""
+def _drawn(line: str, width: int) -> list[str]:
+    """Return a line of a tree; the text at its end goes on below itself if it is too long."""
     line = with_short_paths(line, width)
     if cell_width(line) <= width:
-        yield line
-        return
+        return [line]
     branch = line.rfind(_BRANCH)
     start = branch + len(_BRANCH) if branch >= 0 else len(line) - len(line.lstrip(_BARS))
     below = _NO_BAR.sub(" ", line[:start].replace("├", "│")) + _GAP
@@ -603,8 +558,7 @@ def _drawn(line: str, width: int) -> Iterator[str]:
     room = max(_SHORTEST, width - len(below))
     heads = [head] if start + cell_width(head) <= width else _wrap(head, room)
     lead, *rest = [*heads, tail] if gap else _wrap(tail, room)
-    yield f"{line[:start]}{lead}"
-    yield from (f"{below}{part}" for part in rest)
+    return [f"{line[:start]}{lead}", *(f"{below}{part}" for part in rest)]
 
 
 _BRANCH = "─ "
@@ -630,7 +584,6 @@ def _table(table: Table, rows: int, width: int) -> Iterator[Line]:
 
 
 def _titled(title: str, command: str, width: int) -> list[str]:
-    """Return a title, and the command that shows more at the right, or on a line of its own."""
     lines = _wrap(title, width)
     if not command:
         return lines

@@ -14,7 +14,13 @@ import pytest
 
 from hlo_lens.render import to_text
 from hlo_lens.render.table import Role, role_of
-from hlo_lens.render.to_text import TableLines, fitted_columns, table_lines
+from hlo_lens.render.to_text import (
+    FittedColumn,
+    TableLines,
+    column_lines,
+    fitted_columns,
+    table_lines,
+)
 from tests.commands import output_of
 
 if TYPE_CHECKING:
@@ -166,15 +172,19 @@ def test_names_and_places_that_differ_look_different(command: str) -> None:
             for fitted in fitted_columns(cut, width):
                 if role_of(fitted.column) in (Role.NAME, Role.PLACE):
                     place = cut.columns.index(fitted.column)
-                    shown = {tuple(lines) for lines in fitted.cells}
+                    shown = {tuple(lines) for lines in _cells(fitted)}
                     assert len(shown) == len({row[place] for row in rows})
+
+
+def _cells(fitted: FittedColumn) -> list[list[str]]:
+    return column_lines(fitted.texts, fitted.role, fitted.width)
 
 
 def _names(cut: CutTable, column: str, width: int) -> Iterator[str]:
     """Yield the printed names of a column."""
     for fitted in fitted_columns(cut, width):
         if fitted.column.name == column:
-            yield from ("".join(lines) for lines in fitted.cells[: len(cut.rows)])
+            yield from ("".join(lines) for lines in _cells(fitted)[: len(cut.rows)])
 
 
 SAMPLES = ("tpu/tp_mlp", "gpu/fsdp_transformer")

@@ -128,7 +128,7 @@ def test_results_have_frames_dictionaries_and_html(
 
 def test_memory_and_reports_are_shown_in_notebooks() -> None:
     memory = hlo_lens.memory(TPU)
-    assert {"table", "b"} <= tags_of(memory)
+    assert {"table", "h4"} <= tags_of(memory)
     assert memory.statement.to_frame()["name"].tolist()[0] == "HBM"
     assert json.dumps(memory.to_dict())
     assert {"h3", "h4", "table"} <= tags_of(hlo_lens.report_on(TPU))

@@ -118,10 +118,8 @@ def test_backends_agree_where_their_compilers_did_the_same() -> None:
                     row.axis_parts,
                     row.payload_bytes,
                     row.wire_bytes_per_device,
-                    row.steps,
                     row.element_type,
                     row.dynamic_count,
-                    row.transfer,
                 )
     shared = {scope: found for scope, found in answers.items() if len(found) == len(BACKENDS)}
     assert len(shared) == 21

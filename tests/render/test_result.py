@@ -13,7 +13,6 @@ from hlo_lens.program.instructions import largest_instructions, opcodes, source_
 from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import summary
 from hlo_lens.questions.collectives.collective import collectives
-from hlo_lens.questions.sharding.annotations import sharding_forms
 from hlo_lens.render.result import (
     Column,
     Records,
@@ -107,7 +106,6 @@ PASSES = (
     entry_signature,
     largest_instructions,
     opcodes,
-    sharding_forms,
     source_bytes,
     summary,
 )

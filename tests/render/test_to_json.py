@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from hlo_lens.render.result import Column, Unit
 from hlo_lens.render.table import RenderOptions, Report
-from hlo_lens.render.to_json import JoinedObjects, RowObjects, render_json
+from hlo_lens.render.to_json import RowObjects, render_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,17 +56,6 @@ def test_rows_of_a_result_are_printed_from_its_records() -> None:
     assert printed({"rows": objects}) == one_by_one(list(objects))
     assert objects[1999] == {"name": "r1999", "count": 1}
     assert list(objects[5:7]) == [{"name": "r5", "count": 2}, {"name": "r6", "count": 0}]
-
-
-def test_joined_lists_are_printed_as_one() -> None:
-    rows = RowObjects([Column("name", Unit.NONE, "")], [(f"r{number}",) for number in range(20)])
-    forms = [{"kind": "form", "number": number} for number in range(2)]
-    joined = JoinedObjects([], forms, rows)
-    assert printed({"rows": joined}) == one_by_one([*forms, *rows])
-    assert printed({"rows": JoinedObjects([], ())}) == one_by_one([])
-    assert (len(joined), joined[1], joined[2]) == (22, forms[1], {"name": "r0"})
-    assert joined[-1] == joined[21] == {"name": "r19"}
-    assert joined[1:3] == [forms[1], {"name": "r0"}]
 
 
 def test_rows_that_hold_objects_are_printed_on_several_lines() -> None:

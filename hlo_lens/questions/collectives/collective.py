@@ -49,21 +49,18 @@ from hlo_lens.questions.collectives.origin import (
 )
 from hlo_lens.questions.collectives.transfer import (
     EXPOSED,
-    NOTHING,
+    NOT_KNOWN,
     RAGGED,
     TRANSFERS,
-    UNKNOWN,
     DataMovement,
-    Moved,
     Overlap,
     Transfer,
     data_movement,
     is_payload_at_most,
-    moved_by_groups,
-    moved_by_pairs,
     overlaps,
     payload,
-    together,
+    wire_bytes_of_groups,
+    wire_bytes_of_pairs,
 )
 from hlo_lens.questions.sharding.mesh_axes import (
     NO_AXES,
@@ -73,10 +70,9 @@ from hlo_lens.questions.sharding.mesh_axes import (
     axes_of_groups,
     axes_of_pairs,
     module_meshes,
-    transfer_pattern,
     with_slices,
 )
-from hlo_lens.render.result import NOT_SAVED, Records, Unit
+from hlo_lens.render.result import NOT_SAVED, Records, Unit, sum_of
 from hlo_lens.shapes.replica_groups import CollectiveOpGroupMode
 from hlo_lens.text.names import digest
 from hlo_lens.text.units import Amount, Kind
@@ -98,7 +94,6 @@ RING = "collective-permute"
 
 
 def _of_text(default: Any = None) -> Any:
-    """Return a field that means something in one text only: not in snapshots, not compared."""
     return field(default=default, compare=False, repr=False, metadata=NOT_SAVED)
 
 
@@ -117,17 +112,10 @@ class Collective:
     the printed opcode is another: an all-reduce fused with a slice (TPU), a send and recv between
     slices; ``collective-permute`` for a product in steps around a ring (`with_rings_joined`), whose
     counts and loops are those of the whole ring. `ended_by` is in the computation of the
-    instruction that starts it.
-
-    Attributes:
-        devices: Digest of the devices of all groups, or of sources and targets; None if unknown.
-        are_axes_named: Whether a text or the user names the axes; inferred ones are ``axis_0``.
-        loops: Enclosing loops, outermost first: operation path and trip count.
-        has_own_path: Whether `op_name` is not inferred.
-        member_stacks: Call stacks of the members.
-        row: Row of the instruction in the columns of the module.
-        start_row: That of the instruction that has its operands where it runs.
-        end_row: That of its end.
+    instruction that starts it. Of the fields without a column, `devices` is a digest of the groups,
+    or of sources and targets; `are_axes_named` is false for inferred axes (``axis_0``); `loops` has
+    operation path and trip count of the enclosing loops, outermost first; `start_row` is the row of
+    the instruction that has the operands where it runs.
     """
 
     name: Annotated[str, "instruction that performs or starts it"] = _of_text("")
@@ -135,46 +123,28 @@ class Collective:
     computation: Annotated[str, "computation that performs it"] = _of_text("")
     channel_id: Annotated[int | None, "channel; not unique"] = _of_text()
     mode: Annotated[str | None, "what the printed ids number"] = _of_text()
-    groups: Annotated[
-        tuple[tuple[int, ...], ...] | None, "flattened ids of the devices of each group"
-    ] = _of_text()
+    groups: Annotated[tuple[tuple[int, ...], ...] | None, "device ids of each group"] = _of_text()
     group_size: Annotated[int | None, Unit.COUNT, "devices in each group"] = None
     num_groups: Annotated[int | None, Unit.COUNT, "number of groups"] = None
-    axes: Annotated[
-        tuple[str, ...] | None, "mesh axes along which the devices of a group differ"
-    ] = None
+    axes: Annotated[tuple[str, ...] | None, "mesh axes along which a group differs"] = None
     payload_bytes: Annotated[int | None, Unit.BYTES, "bytes of the full tensor of one group"] = None
-    wire_bytes_per_device: Annotated[
-        int | None, Unit.BYTES, "bytes that leave each device, each time"
-    ] = None
+    wire_bytes_per_device: Annotated[int | None, Unit.BYTES, "bytes that leave each device"] = None
     element_type: Annotated[str | None, "element type of the payload"] = None
     static_count: Annotated[int, Unit.COUNT, "always 1"] = _of_text(1)
     dynamic_count: Annotated[int | None, Unit.COUNT, "runs per program run"] = None
     loop_path: Annotated[tuple[str, ...], "enclosing loops"] = _of_text(())
     is_async: Annotated[bool, "whether other instructions may run at the same time"]
-    overlap_instructions: Annotated[
-        int | None, Unit.COUNT, "instructions whose work overlaps it"
-    ] = None
+    overlap_instructions: Annotated[int | None, Unit.COUNT, "instructions that overlap it"] = None
     op_name: Annotated[str | None, "scope path of the framework"] = None
     source_file: Annotated[str | None, "file of the user's program"] = None
     source_line: Annotated[int | None, "1-based line in it"] = None
-    source_target_pairs: Annotated[
-        tuple[tuple[int, ...], ...] | None, "source and target of each transfer"
-    ] = _of_text()
-    axis_parts: Annotated[
-        tuple[str, ...] | None, "axes, or parts of them, that the groups are exactly"
-    ] = None
-    transfer: Annotated[str | None, "pattern of source and target pairs"] = _of_text()
-    steps: Annotated[int | None, Unit.COUNT, "rounds of the ring or chain"] = _of_text()
+    source_target_pairs: Annotated[tuple[tuple[int, ...], ...] | None, "transfers"] = _of_text()
+    axis_parts: Annotated[tuple[str, ...] | None, "axes or parts that groups are exactly"] = None
     moves_nothing: Annotated[bool, "whether each group is one device"] = False
     is_at_most: Annotated[bool, "whether count or bytes are an upper bound"] = False
-    overlap_flops: Annotated[
-        int | None, Unit.COUNT, "arithmetic of the overlapping instructions"
-    ] = None
+    overlap_flops: Annotated[int | None, Unit.COUNT, "arithmetic of these instructions"] = None
     overlap_bytes: Annotated[int | None, Unit.BYTES, "bytes that they read and write"] = None
-    is_host_transfer: Annotated[bool, "whether it is between a device and its host"] = _of_text(
-        False
-    )
+    is_host_transfer: Annotated[bool, "whether it is between device and host"] = _of_text(False)
     crosses_slices: Annotated[bool, "whether it goes to other slices"] = False
     performed_as: Annotated[str | None, "kind, where the printed opcode is another"] = None
     started_by: Annotated[str | None, "instruction that starts it, if another"] = _of_text()
@@ -183,14 +153,10 @@ class Collective:
     origin_basis: Annotated[str | None, "way that op_name and source line were found"] = None
     argument: Annotated[str | None, "argument that it moves, if that is all"] = _of_text()
     parameters: Annotated[tuple[str, ...], "arguments whose bytes it moves"] = _of_text(())
-    members: Annotated[
-        tuple[Member, ...], "parts of a combined one: file, line, op_name, basis, payload"
-    ] = _of_text(())
+    members: Annotated[tuple[Member, ...], "operations that it combines"] = _of_text(())
     branches: Annotated[tuple[str, ...], "branches of conditionals around it"] = ()
     is_payload_at_most: Annotated[bool, "whether its bytes are an upper bound each time"] = False
-    covered_ratio: Annotated[
-        float | None, Unit.RATIO, "largest share of the transfer that work covers"
-    ] = None
+    covered_ratio: Annotated[float | None, Unit.RATIO, "share that work covers, at most"] = None
     devices: str | None = None
     are_axes_named: bool = False
     loops: tuple[str, ...] = ()
@@ -214,23 +180,16 @@ class Collective:
 
     @property
     def source(self) -> Annotated[str | None, "source_file:source_line"]:
-        """Source line that it comes from, ``file:line``."""
         if self.source_file is None:
             return None
         return f"{self.source_file}:{self.source_line}" if self.source_line else self.source_file
 
     @property
-    def wire_bytes_per_run(
-        self,
-    ) -> Annotated[int | None, Unit.BYTES, "bytes that leave each device in one run"]:
-        """Bytes that leave each device in one run of the program; None if unknown."""
+    def wire_bytes_per_run(self) -> Annotated[int | None, Unit.BYTES, "the same of one run"]:
         return _scaled(self.wire_bytes_per_device, self.dynamic_count)
 
     @property
-    def is_exposed(
-        self,
-    ) -> Annotated[bool | None, "whether the transfer lasts longer than that work"]:
-        """Whether it moves bytes for longer than the work that overlaps it; None if unknown."""
+    def is_exposed(self) -> Annotated[bool | None, "whether it lasts longer than that work"]:
         if self.moves_nothing or self.overlap_instructions is None:
             return False if self.moves_nothing else None
         if not self.overlap_instructions:
@@ -238,9 +197,7 @@ class Collective:
         return None if self.covered_ratio is None else self.covered_ratio < 1
 
     @property
-    def uncovered_bytes_per_run(
-        self,
-    ) -> Annotated[int | None, Unit.BYTES, "bytes of one run that it cannot cover"]:
+    def uncovered_bytes_per_run(self) -> Annotated[int | None, Unit.BYTES, "not covered bytes"]:
         """Least bytes that leave each device in one run while no work runs; None if unknown."""
         size, ratio = self.wire_bytes_per_run, self.covered_ratio
         if size == 0 or self.is_exposed is None or size is None:
@@ -249,17 +206,14 @@ class Collective:
 
     @property
     def payload_bytes_per_run(self) -> int | None:
-        """Bytes of the full tensor of one group in one run of the program; None if unknown."""
         return _scaled(self.payload_bytes, self.dynamic_count)
 
     @property
     def times(self) -> str:
-        """Runs per program run, as text."""
         return times_text(self.dynamic_count, is_at_most=bool(self.branches))
 
     @property
     def own_op_name(self) -> str | None:
-        """Operation path, if it is not inferred."""
         return self.op_name if self.has_own_path else None
 
     @property
@@ -338,12 +292,7 @@ def known_sum(rows: Iterable[Collective], figure: str) -> SumBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshSizes:
-    """A device mesh.
-
-    Attributes:
-        axes: Size of each axis by name, most major first.
-        source: Where the axis names come from, such as ``text``; ``inferred`` for made-up names.
-    """
+    """Sizes of the axes of a mesh, most major first, and their source; ``inferred`` if made up."""
 
     axes: Mapping[str, int]
     source: str
@@ -351,13 +300,7 @@ class MeshSizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopTrips:
-    """A loop, without names of instructions.
-
-    Attributes:
-        op_name: Operation path.
-        trip_count: Runs of its body per run of the loop; None if not known.
-        trip_source: ``printed`` or ``derived``.
-    """
+    """A loop, without names of instructions; `trip_source` is ``printed`` or ``derived``."""
 
     op_name: str | None
     trip_count: int | None
@@ -366,19 +309,16 @@ class LoopTrips:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveTotals:
-    """Figures of the collectives of a module.
+    """Figures of the collectives of a module, of one run unless `static`.
 
     Attributes:
         static: Kind to instructions in the text.
         dynamic: Kind to executions in one run; None if a trip count is not known.
-        wire_bytes_per_device: Bytes that leave each device in one run.
         rows: Each collective once.
         unknown_opcodes: Opcodes named like collectives that are not known, and not counted.
-        mesh: Mesh that axes are named by, the first one.
-        meshes: All of them; a program may have several.
+        mesh: Mesh that axes are named by, the first of all `meshes`.
         loops: The loops of the program, in the order of the text.
         dynamic_is_at_most: Kind to whether `dynamic` is an upper bound.
-        wire_bytes_is_at_most: Whether `wire_bytes_per_device` is an upper bound.
     """
 
     static: Mapping[str, int]
@@ -402,9 +342,6 @@ class Collectives(Records[Collective]):
         clones: Number of further instructions that are parts of counted operations.
         unknown_opcodes: Opcodes not known to XLA of August 2026 that sound like collectives, and
             the count of each in the text; they are no collectives here.
-        meshes: The meshes that axes are named by.
-        trips: Trip counts of the loops.
-        movement: Copies between the memories of device and host.
         is_scheduled: Whether overlap is known.
         is_complete: Whether the text has the whole entry; else figures of one run are not known.
     """
@@ -420,7 +357,6 @@ class Collectives(Records[Collective]):
     is_complete: bool = True
 
     def static_counts(self) -> dict[str, int]:
-        """Return the number of collectives of every kind, in the order of `COLLECTIVE_KINDS`."""
         counts = Counter(collective.kind for collective in self.collectives)
         custom = (CUSTOM_CALL,) if CUSTOM_CALL in counts else ()
         return {kind: counts[kind] for kind in (*COLLECTIVE_KINDS, *custom)}
@@ -473,8 +409,8 @@ def collectives(module: ModuleDump) -> Collectives:
     """Return the collectives of a module, each logical operation once.
 
     The text from before optimizations is read only if there are collectives and nothing else names
-    a mesh, or for the lines of combined collectives; the device assignment only where the mesh has
-    more devices than the text, which is then of one slice.
+    a mesh; the device assignment only where the mesh has more devices than the text, which is then
+    of one slice.
     """
     table, calls = instruction_table(module), call_counts(module)
     partitions, opcodes = evident_partitions(table), table.opcode_counts
@@ -484,10 +420,10 @@ def collectives(module: ModuleDump) -> Collectives:
     meshes = _meshes(module, listed, (partitions or 0) * table.module.replica_count)
     maker = _Maker(module, meshes, partitions)
     sizes = [maker.sizes(parts) for parts in listed]
-    overlap = _overlaps(table, calls, listed, sizes, maker)
+    overlap = _overlaps(table, calls, listed, sizes)
     return Collectives(
         collectives=tuple(
-            maker.collective(parts, size, overlap.get(number))
+            maker.collective(parts, size, overlap.get(number, NOT_KNOWN))
             for number, (parts, size) in enumerate(zip(listed, sizes, strict=True))
         ),
         clones=clones + len(every) - len(listed),
@@ -523,32 +459,22 @@ def _overlaps(
     calls: CallCounts,
     listed: Sequence[CollectiveParts],
     sizes: Sequence[_Sizes],
-    maker: _Maker,
 ) -> dict[int, Overlap]:
-    """Return the overlaps of collectives by position, as far as they are known."""
     if not table.module.is_scheduled:
         return {}
-    found: dict[tuple[int, int], Overlap] = {}
-    transfers: dict[tuple[int, int], Transfer] = {}
-    for number, (parts, whole) in enumerate(zip(listed, sizes, strict=True)):
-        for place, step in enumerate(parts.steps):
-            op = step.op
-            if not op.is_async:
-                found[number, place] = EXPOSED
-            if op.done is not None:  # transfers from or to others send the payload
-                size = maker.sizes(step) if parts.ring else whole
-                payload_bytes = None if size.moved == NOTHING else size.payload_bytes
-                on_link = size.moved.wire_bytes or payload_bytes
-                transfers[number, place] = Transfer(op.sender, op.done, on_link, step.link)
-    found |= overlaps(table, calls, transfers)
-    of: dict[int, list[Overlap]] = {}
-    for (number, _), overlap in sorted(found.items()):
-        of.setdefault(number, []).append(overlap)
-    return {
-        number: steps[0] if len(steps) == 1 else together(steps)
-        for number, steps in of.items()
-        if len(steps) == len(listed[number].steps)
-    }
+    found: dict[int, Overlap] = {}
+    transfers: dict[int, Transfer] = {}
+    for number, (parts, size) in enumerate(zip(listed, sizes, strict=True)):
+        op = parts.op
+        if parts.ring:  # of steps, each beside a product
+            continue
+        if not op.is_async:
+            found[number] = EXPOSED
+        if op.done is not None:  # transfers from or to others send the payload
+            payload_bytes = None if parts.devices.moves_nothing else size.payload_bytes
+            on_link = size.wire_bytes_per_device or payload_bytes
+            transfers[number] = Transfer(op.sender, op.done, on_link, parts.link)
+    return found | overlaps(table, calls, transfers)
 
 
 class _Sizes(NamedTuple):
@@ -557,8 +483,8 @@ class _Sizes(NamedTuple):
     group_size: int | None
     payload_bytes: int | None
     element_type: str | None
-    moved: Moved
-    is_at_most: bool
+    wire_bytes_per_device: int | None
+    is_payload_at_most: bool
 
 
 class _Maker:
@@ -572,9 +498,7 @@ class _Maker:
         self._partitions = partitions
         self._meshes = meshes
         self._named = {a for mesh in meshes if mesh.source != "inferred" for a in mesh.mesh.sizes}
-        self._origins = CollectiveOrigins(
-            self._module, self._calls, origins(module), lambda: module.before
-        )
+        self._origins = CollectiveOrigins(self._module, self._calls, origins(module))
         self._labels = loop_labels(self._module, self._calls.trips)
         self._arguments = moved_arguments(module)
         self._loops: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -582,10 +506,7 @@ class _Maker:
         self._common: dict[tuple[object, ...], tuple[dict[str, Any], CollectiveOrigin]] = {}
         self._of_devices: dict[int, dict[str, Any]] = {}
 
-    def collective(
-        self, parts: CollectiveParts, sizes: _Sizes, overlap: Overlap | None
-    ) -> Collective:
-        """Return the record of a collective."""
+    def collective(self, parts: CollectiveParts, sizes: _Sizes, overlap: Overlap) -> Collective:
         op = parts.op
         computation = op.instruction.computation
         if parts.home is not None:
@@ -602,12 +523,12 @@ class _Maker:
             loop_path=runs.loop_path,
             loops=self._loops[runs.loop_path],
             is_async=op.is_async,
-            is_at_most=runs.is_at_most or sizes.is_at_most,
+            is_at_most=runs.is_at_most or sizes.is_payload_at_most,
             branches=runs.branches,
-            overlap_instructions=None if overlap is None else overlap.instructions,
-            overlap_flops=None if overlap is None else overlap.flops,
-            overlap_bytes=None if overlap is None else overlap.size_bytes,
-            covered_ratio=None if overlap is None else overlap.covered_ratio,
+            overlap_instructions=overlap.instructions,
+            overlap_flops=overlap.flops,
+            overlap_bytes=overlap.size_bytes,
+            covered_ratio=overlap.covered_ratio,
             started_by=op.started_by,
             ended_by=None if op.done is None else op.done.name,
             row=op.instruction.row,
@@ -618,14 +539,12 @@ class _Maker:
         )
 
     def _parameters(self, parts: CollectiveParts) -> tuple[str, ...]:
-        """Return the arguments whose bytes a collective moves."""
         if not parts.ring:
             return self._arguments.get(parts.op.instruction.row, ())
         moved = (self._arguments.get(step.op.instruction.row, ()) for step in parts.ring)
         return tuple(dict.fromkeys(name for names in moved for name in names))
 
     def _fields(self, parts: CollectiveParts, sizes: _Sizes) -> dict[str, Any]:
-        """Return the fields that all collectives of equal attributes, sizes and origin share."""
         origin = self._origins.of(parts.op, parts.text, sizes.payload_bytes)
         devices = parts.devices
         key = (id(devices), id(sizes), parts.kind, id(origin))
@@ -633,14 +552,9 @@ class _Maker:
             fields = {
                 **self._device_fields(devices),
                 **origin._asdict(),
+                **sizes._asdict(),
                 "kind": parts.kind,
-                "group_size": sizes.group_size,
-                "payload_bytes": sizes.payload_bytes,
-                "wire_bytes_per_device": sizes.moved.wire_bytes,
-                "element_type": sizes.element_type,
-                "steps": sizes.moved.steps,
-                "moves_nothing": sizes.moved == NOTHING,
-                "is_payload_at_most": sizes.is_at_most,
+                "moves_nothing": devices.moves_nothing,
                 "performed_as": _performed_as(parts),
             }
             self._common[key] = fields, origin
@@ -660,7 +574,6 @@ class _Maker:
                 "are_axes_named": axes is not None and self._named.issuperset(axes.axes),
                 "devices": None if ids is None else digest(repr(ids)),
                 "source_target_pairs": pairs,
-                "transfer": None if pairs is None else transfer_pattern(pairs, axes, self._meshes),
                 "is_host_transfer": devices.is_host_transfer,
                 "crosses_slices": devices.crosses_slices,
             }
@@ -672,12 +585,11 @@ class _Maker:
         ids = devices.groups if devices.pairs is None else devices.pairs
         if ids is None:
             return None
-        if all(len(set(group)) < 2 for group in ids):
+        if devices.moves_nothing:
             return NO_AXES
         return (axes_of_groups if devices.pairs is None else axes_of_pairs)(ids, self._meshes)
 
     def sizes(self, parts: CollectiveParts) -> _Sizes:
-        """Return the bytes of one run of a collective; one object for all that are alike."""
         if parts.ring:
             return self._ring_sizes(parts)
         is_single = parts.answer is None and parts.shift is None
@@ -692,53 +604,47 @@ class _Maker:
     def _ring_sizes(self, parts: CollectiveParts) -> _Sizes:
         """Return the bytes of a ring of permutes; the parts of the devices are the full tensor."""
         times = self._calls.at(parts.home or 0).times
-        moved, sizes = NOTHING, [self.sizes(step) for step in parts.ring]
+        sizes = [self.sizes(step) for step in parts.ring]
+        wires: list[int | None] = []
         for step, size in zip(parts.ring, sizes, strict=True):
             runs = self._calls.at(step.op.instruction.computation.place).times
             each = None if not times or runs is None else runs // times
-            scaled = _scaled(size.moved.wire_bytes, each)
-            rounds = _scaled(size.moved.steps, each)
-            moved = moved.and_then(Moved(wire_bytes=scaled, steps=rounds))
+            wires.append(_scaled(size.wire_bytes_per_device, each))
         largest = max(sizes, key=lambda size: size.payload_bytes or 0)
         group_size = largest.group_size
         payload_bytes = _scaled(largest.payload_bytes, group_size)
-        return largest._replace(payload_bytes=payload_bytes, moved=moved)
+        return largest._replace(payload_bytes=payload_bytes, wire_bytes_per_device=sum_of(wires))
 
     def _sizes_of(self, parts: CollectiveParts) -> _Sizes:
         instruction, groups = parts.op.instruction, parts.devices.groups
         counts = {len(group) for group in groups} if groups else set()
         group_size = next(iter(counts)) if len(counts) == 1 else None
         size, element_type = payload(instruction, parts.op.kind, group_size)
-        moved = self._moved(parts, size)
+        wires = [self._wire_bytes(parts, size)]
         if parts.answer is not None:  # a part goes there or comes back, the whole the other way
             received, _ = payload(parts.answer.instruction, parts.answer.kind, None)
             size = None if size is None or received is None else max(size, received)
-        for send in parts.further:
-            extra, _ = payload(send.op.instruction, send.op.kind, None)
-            moved = moved.beside(self._moved(send, extra))
         if parts.shift is not None:
             size = _unpadded_bytes(instruction) or size
-            shifted = parts.shift.op
-            extra, _ = payload(shifted.instruction, shifted.kind, None)
-            moved = moved.and_then(self._moved(parts.shift, extra))
+        for more in (*parts.further, *([parts.shift] if parts.shift else [])):
+            extra, _ = payload(more.op.instruction, more.op.kind, None)
+            wires.append(self._wire_bytes(more, extra))
         is_at_most = is_payload_at_most(instruction, parts.kind)
-        return _Sizes(group_size, size, element_type, moved, is_at_most)
+        return _Sizes(group_size, size, element_type, sum_of(wires), is_at_most)
 
-    def _moved(self, parts: CollectiveParts, size: int | None) -> Moved:
+    def _wire_bytes(self, parts: CollectiveParts, size: int | None) -> int | None:
         kind, devices = parts.op.kind, parts.devices
         if devices.crosses_slices:
-            return Moved(wire_bytes=0 if kind == "recv" else size, steps=1)
+            return 0 if kind == "recv" else size
         if devices.is_host_transfer:
-            return Moved(wire_bytes=0, steps=1)
+            return 0
         if kind in TRANSFERS:
             partitions = self._partitions
             if partitions is None and devices.mode is CollectiveOpGroupMode.CROSS_REPLICA:
                 partitions = 1  # the share of the replicas that send is that of all devices
             count = None if partitions is None else partitions * self._module.replica_count
-            return moved_by_pairs(kind, size, devices.pairs, count)
-        if kind == CUSTOM_CALL:
-            return UNKNOWN
-        return moved_by_groups(parts.kind, size, devices.groups)
+            return wire_bytes_of_pairs(kind, size, devices.pairs, count)
+        return wire_bytes_of_groups(parts.kind, size, devices.groups)
 
 
 def _performed_as(parts: CollectiveParts) -> str | None:
@@ -749,17 +655,14 @@ def _performed_as(parts: CollectiveParts) -> str | None:
 
 def _unpadded_bytes(instruction: HloInstruction) -> int | None:
     """Return the bytes of the operands of a reduction before they are padded; None if unknown."""
-    total = 0
+    sizes: list[int | None] = []
     for name in instruction.operand_names:
         operand = instruction.computation.instruction(name)
-        is_padded = operand is not None and operand.opcode == "pad"
-        shape = (
-            None if operand is None else operand.operand_shape(0) if is_padded else operand.shape
-        )
-        if shape is None or shape.size_bytes is None:
-            return None
-        total += shape.size_bytes
-    return total or None
+        shape = None if operand is None else operand.shape
+        if operand is not None and operand.opcode == "pad":
+            shape = operand.operand_shape(0)
+        sizes.append(None if shape is None else shape.size_bytes)
+    return sum_of(sizes) or None
 
 
 def loop_paths(module: HloModule) -> dict[tuple[str, str], str | None]:

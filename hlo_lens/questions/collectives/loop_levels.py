@@ -15,14 +15,11 @@ async computation, that of the instruction that runs it.
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias
 
-from hlo_lens.hlo.query import rows_named
 from hlo_lens.load.fact import fact
-from hlo_lens.program.flops import NO_WORK, WorkFinder
 from hlo_lens.program.origins import NO_ORIGIN, is_inferred, marked, origins
 from hlo_lens.program.runs import CallCounts, SumBounds, call_counts
 from hlo_lens.program.summary import instruction_table
@@ -43,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloComputation, HloInstruction, HloModule
-    from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.collectives.collective import Collective
 
@@ -72,9 +68,7 @@ class CollectiveGroup:
     dynamic_count: Annotated[int | None, Unit.COUNT, "runs per program run"]
     times: Annotated[str, "dynamic_count as text, with bounds, and x? for unknown counts"]
     payload_bytes: Annotated[int | None, Unit.BYTES, "bytes of the full tensors of one group"]
-    wire_bytes_per_device: Annotated[
-        int | None, Unit.BYTES, "bytes that leave each device, each once"
-    ]
+    wire_bytes_per_device: Annotated[int | None, Unit.BYTES, "bytes that leave each device once"]
     wire_bytes_per_run: Annotated[int | None, Unit.BYTES, "bytes that leave each device in one run"]
     exposed: Annotated[int, Unit.COUNT, "collectives that last longer than the overlapping work"]
     asynchronous: Annotated[int, Unit.COUNT, "collectives that may overlap with other instructions"]
@@ -101,7 +95,6 @@ class CollectivesBy(Records[CollectiveGroup]):
     is_dynamic: bool
 
     def totals(self) -> Mapping[str, int]:
-        """Return the sums of columns that are known in all groups, and no upper bounds."""
         found: dict[str, int] = {}
         for name in (*("static_count", "payload_bytes"), *_WIRE, "exposed"):
             cells = [getattr(group, name) for group in self.groups]
@@ -186,7 +179,6 @@ def _times(members: list[Collective]) -> str:
 
 
 def _where(members: list[Collective]) -> str | None:
-    """Return the source line of the part that moves the most, and the number of others."""
     parts = [part for c in members for part in c.parts if part.source is not None]
     if not parts:
         return None
@@ -303,7 +295,6 @@ def loops(module: ModuleDump) -> Loops:
 
 
 def _home(computation: str, calls: CallCounts) -> str:
-    """Return the computation of the level that runs another one."""
     for _ in range(_DEEPEST):
         sites = calls.sites(computation)
         if not sites or sites[0].role != "call":
@@ -347,73 +338,31 @@ def _bodies(module: HloModule, inside: Mapping[str, Sequence[HloInstruction]]) -
     yield from within(module.entry, 1)
 
 
-_MOST_WORK = 20_000
-"""Overlapping instructions that are listed, of all collectives together."""
-
-
 class SchedulePlace(NamedTuple):
-    """Place of a collective in the schedule.
-
-    Attributes:
-        start: Instant of the instruction that starts it with its operands; None where not known.
-        end: Instant of the instruction that ends it; that of the start if there is none.
-        work: Names of the instructions with work between them; None beyond the limit.
-    """
+    """Instants of start, which has the operands, and end of a collective; None where not known."""
 
     start: int | None
     end: int | None
-    work: tuple[str, ...] | None = ()
 
 
 @fact
 def schedule_places(module: ModuleDump) -> list[SchedulePlace]:
-    """Return the places of a module's collectives, in their order.
-
-    Without a known schedule they have no instants.
-    """
+    """Return the places of a module's collectives in the flattened schedule, in their order."""
     from hlo_lens.questions.memory.results import memory_results
 
-    table, calls, found = instruction_table(module), call_counts(module), collectives(module)
-    memory = memory_results(module)
+    table, calls, memory = instruction_table(module), call_counts(module), memory_results(module)
     schedule = () if memory is None else memory.layout.schedule or ()
-    ends = {one.ended_by for one in found.collectives if one.ended_by}
-    rows = {name: row for row, name in rows_named(table.module, ends)}
     instants = {name: instant for instant, name in reversed(list(enumerate(schedule)))}
-    finder, left = WorkFinder(table, calls), _MOST_WORK
     places = []
-    for one in found.collectives:
-        sender = one.name
-        if one.start_row is not None:  # it has the operands
-            sender = table.instruction(one.start_row).name
-        start = _instant(sender, one.computation, calls, instants)
+    for one in collectives(module).collectives:
+        sender = one.name if one.start_row is None else table.instruction(one.start_row).name
+        name, computation, start = sender, one.computation, instants.get(sender)
+        for _ in range(_DEEPEST):  # else that of the instruction that runs its computation
+            sites = calls.sites(computation) if start is None else ()
+            if not sites:
+                break
+            name, computation = sites[0].caller.name, sites[0].caller.computation.name
+            start = instants.get(name)
         end = instants.get(one.ended_by) if one.ended_by else start
-        work = _work(one, rows, table, finder) if one.overlap_instructions else ()
-        left -= len(work)
-        places.append(SchedulePlace(start, end, work if left >= 0 else None))
+        places.append(SchedulePlace(start, end))
     return places
-
-
-def _instant(
-    name: str, computation: str, calls: CallCounts, instants: Mapping[str, int]
-) -> int | None:
-    """Return the instant of an instruction, or of the one that runs its computation."""
-    for _ in range(_DEEPEST):
-        if name in instants:
-            return instants[name]
-        sites = calls.sites(computation)
-        if not sites:
-            return None
-        name, computation = sites[0].caller.name, sites[0].caller.computation.name
-    return None
-
-
-def _work(
-    one: Collective, rows: Mapping[str, int], table: InstructionTable, finder: WorkFinder
-) -> tuple[str, ...]:
-    """Return the names of the instructions with work between start and end."""
-    start, end = one.start_row, rows.get(one.ended_by or "")
-    if start is None or end is None:
-        return ()
-    inside = table.module.computations[table.owners[start]].rows
-    between = inside[bisect_left(inside, start) + 1 : bisect_left(inside, end)]
-    return tuple(table.module.columns.names([r for r in between if finder.of(r) != NO_WORK]))

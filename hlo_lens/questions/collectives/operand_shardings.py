@@ -40,13 +40,13 @@ from hlo_lens.text.errors import DumpSyntaxError, UsageError
 from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.shapes.mesh import Mesh
-    from hlo_lens.shapes.shape import Shape, ShapeIndex
+    from hlo_lens.shapes.shape import ShapeIndex
     from hlo_lens.shapes.sharding import HloSharding
 
 _NUMBER = re.compile(r"\d+")
@@ -76,6 +76,8 @@ _LISTED = {
     ("reduce", 0): "dimensions",
     ("gather", 0): "start_index_map",
     ("scatter", 0): "scatter_dims_to_operand_dims",
+    ("dot", 0): "lhs_contracting_dims",
+    ("dot", 1): "rhs_contracting_dims",
 }
 """Attributes that list such dimensions of an operand."""
 
@@ -88,26 +90,15 @@ def listed_numbers(instruction: HloInstruction, attribute: str) -> tuple[int, ..
     return tuple(bounded_int(n) for n in _NUMBER.findall(instruction.attribute(attribute) or ""))
 
 
-def _array_shape(user: HloInstruction, position: int) -> Shape | None:
-    """Return the shape of an operand; None for a tuple, and where the text has none."""
-    shape = user.operand_shape(position)
-    return None if shape is None or shape.is_tuple else shape
+def _sizes(user: HloInstruction, position: int | None) -> tuple[int | None, ...] | None:
+    """Return the dimensions of an operand or of the result; None for a tuple or if not known."""
+    shape = user.shape if position is None else user.operand_shape(position)
+    return None if shape is None or shape.is_tuple else shape.dimensions
 
 
-def _places(user: HloInstruction, position: int) -> range:
-    shape = _array_shape(user, position)
-    return range(len(shape.dimensions) if shape else 0)
-
-
-def summed_dimensions(instruction: HloInstruction, position: int) -> tuple[int, ...] | None:
-    """Return the dimensions of an operand that a product sums over; None for other instructions."""
-    if instruction.opcode == "dot":
-        return listed_numbers(instruction, f"{_SIDES[position != 0]}_contracting_dims")
-    labels = _LABELS.match(instruction.attribute("dim_labels") or "")
-    if instruction.opcode != "convolution" or labels is None or position > 1:
-        return None
-    place = labels[1].find("f") if position == 0 else labels[2].find("i")
-    return (place,) if place >= 0 else None
+def _is_as_large(user: HloInstruction, position: int) -> bool:
+    given = _sizes(user, position)
+    return given is not None and given == _sizes(user, None)
 
 
 def _needed_dimensions(instruction: HloInstruction, position: int) -> tuple[int, ...]:
@@ -115,117 +106,80 @@ def _needed_dimensions(instruction: HloInstruction, position: int) -> tuple[int,
     opcode = instruction.opcode
     if (opcode, position) in _LISTED:
         return listed_numbers(instruction, _LISTED[opcode, position])
-    if opcode == "scatter" and position:  # indices or updates: it writes one element each
-        updates = (len(instruction.operands) - 1) // 2 + 1
-        attribute = "update_window_dims" if position >= updates else "index_vector_dim"
-        gone = listed_numbers(instruction, attribute)
-        return tuple(k for k in _places(instruction, position) if k not in gone)
-    if opcode in ("sort", "concatenate", "reverse"):
-        return listed_numbers(instruction, "dimensions")
-    if opcode in ("slice", "dynamic-slice", "pad", "dynamic-update-slice") and position == 0:
-        given, made = _array_shape(instruction, 0), instruction.shape
-        if opcode == "dynamic-update-slice":
-            made = _array_shape(instruction, 1)
-        if given is None or made is None or made.is_tuple:
-            return ()
-        pairs = zip(given.dimensions, made.dimensions, strict=False)
-        return tuple(place for place, (one, two) in enumerate(pairs) if one != two)
-    if opcode == "reshape":
-        return tuple(place for given, _ in _reshape_groups(instruction) for place in given[1:])
-    return _window_dimensions(instruction, position)
+    match opcode, position:
+        case "sort" | "concatenate" | "reverse", _:
+            return listed_numbers(instruction, "dimensions")
+        case "slice" | "dynamic-slice" | "pad" | "dynamic-update-slice", 0:
+            made = _sizes(instruction, 1 if opcode == "dynamic-update-slice" else None)
+            pairs = zip(_sizes(instruction, 0) or (), made or (), strict=False)
+            return tuple(place for place, (one, two) in enumerate(pairs) if one != two)
+        case "reshape", _:
+            return tuple(place for given, _ in _reshape_groups(instruction) for place in given[1:])
+        case "reduce-window", 0:
+            return tuple(_wide_dimensions(instruction))
+        case "convolution", 0 | 1:
+            labels = _LABELS.match(instruction.attribute("dim_labels") or "")
+            letters = ["i"] if position else ["f", *map(str, _wide_dimensions(instruction))]
+            places = (labels[1 + position].find(one) if labels else -1 for one in letters)
+            return tuple(place for place in places if place >= 0)
+    return ()
 
 
-def _window_dimensions(instruction: HloInstruction, position: int) -> tuple[int, ...]:
-    """Return the same of windows and products: dimensions summed, or read with neighbours."""
+def _wide_dimensions(instruction: HloInstruction) -> list[int]:
     match = _WINDOW_SIZE.search(instruction.attribute("window") or "")
     sizes = [] if match is None else [bounded_int(n) for n in match[1].split("x") if n]
-    wide = [place for place, size in enumerate(sizes) if size > 1]
-    if instruction.opcode == "reduce-window" and position == 0:
-        return tuple(wide)
-    summed = summed_dimensions(instruction, position) or ()
-    labels = _LABELS.match(instruction.attribute("dim_labels") or "")
-    if instruction.opcode != "convolution" or labels is None or position:
-        return summed
-    spatial = (labels[1].find(str(place)) for place in wide)
-    return (*summed, *(place for place in spatial if place >= 0))
+    return [place for place, size in enumerate(sizes) if size > 1]
 
 
-def _dimension_sources(instruction: HloInstruction, dimension: int) -> Iterator[tuple[int, int]]:
-    """Yield the sources of a dimension of a result, as operand number and dimension."""
-    of_operand = _dimensions_of_operand(instruction)
-    if of_operand is not None:
-        if dimension in of_operand:
-            yield 0, of_operand[dimension]
-    elif instruction.opcode == "dot":
-        yield from itertools.islice(_dot_sources(instruction), dimension, dimension + 1)
-        batch = listed_numbers(instruction, "rhs_batch_dims")
-        if dimension < len(batch):
-            yield 1, batch[dimension]
-    elif instruction.opcode == "dynamic-update-slice":
-        yield 0, dimension
-        shapes = (_array_shape(instruction, position) for position in (0, 1))
-        whole, part = (() if s is None else s.dimensions[dimension:] for s in shapes)
-        if whole[:1] == part[:1]:  # the update is as large
-            yield 1, dimension
-    elif opcode_traits(instruction.opcode).is_aligned:
-        if instruction.operands:
-            yield 0, dimension
-    else:  # as of elementwise operations: operands with the shape of the result
-        positions = range(len(instruction.operands))
-        yield from ((k, dimension) for k in positions if _is_as_large(instruction, k))
-
-
-def _is_as_large(user: HloInstruction, position: int) -> bool:
-    """Return whether the result has the dimensions of an operand."""
-    given, made = _array_shape(user, position), user.shape
-    return given is not None and made is not None and given.dimensions == made.dimensions
-
-
-def _dimensions_of_operand(instruction: HloInstruction) -> Mapping[int, int] | None:
-    """Return dimensions of a result that are one of operand 0, with it; None for other opcodes."""
-    order = listed_numbers(instruction, "dimensions")
+def _dimension_sources(instruction: HloInstruction, dimension: int) -> list[tuple[int, int]]:
+    """Return the sources of a dimension of a result, as operand number and dimension."""
+    listed = listed_numbers(instruction, "dimensions")
+    of_operand: dict[int, int] = {}
     match instruction.opcode:
         case "transpose":
-            return dict(enumerate(order))
+            of_operand = dict(enumerate(listed))
         case "broadcast":
-            return {made: given for given, made in enumerate(order)}
+            of_operand = {made: given for given, made in enumerate(listed)}
         case "reduce":
-            return dict(enumerate(k for k in _places(instruction, 0) if k not in order))
+            places = range(len(_sizes(instruction, 0) or ()))
+            of_operand = dict(enumerate(k for k in places if k not in listed))
         case "reshape":  # of dimensions split or merged, the major ones
-            return {made[0]: given[0] for given, made in _reshape_groups(instruction)}
-    return None
-
-
-def _dot_sources(dot: HloInstruction) -> Iterator[tuple[int, int]]:
-    """Yield a source of each dimension of a product: batch, free ones of the left, of the right."""
-    yield from ((0, place) for place in listed_numbers(dot, "lhs_batch_dims"))
-    for position, side in enumerate(_SIDES):
-        batch = listed_numbers(dot, f"{side}_batch_dims")
-        gone = (*batch, *listed_numbers(dot, f"{side}_contracting_dims"))
-        yield from ((position, k) for k in _places(dot, position) if k not in gone)
+            of_operand = {made[0]: given[0] for given, made in _reshape_groups(instruction)}
+        case "dot":  # batch dimensions, free ones of the left, of the right
+            batch = [listed_numbers(instruction, f"{side}_batch_dims") for side in _SIDES]
+            made = [(0, place) for place in batch[0]]
+            for position in (0, 1):
+                gone = (*batch[position], *_needed_dimensions(instruction, position))
+                places = range(len(_sizes(instruction, position) or ()))
+                made += [(position, k) for k in places if k not in gone]
+            return made[dimension : dimension + 1] + [(1, k) for k in batch[1][dimension:][:1]]
+        case "dynamic-update-slice":
+            whole, part = ((_sizes(instruction, k) or ())[dimension:][:1] for k in (0, 1))
+            return [(0, dimension), *([(1, dimension)] if whole == part else [])]
+        case opcode if opcode_traits(opcode).is_aligned:
+            return [(0, dimension)] if instruction.operands else []
+        case _:  # as of elementwise operations: operands with the shape of the result
+            positions = range(len(instruction.operands))
+            return [(k, dimension) for k in positions if _is_as_large(instruction, k)]
+    return [(0, of_operand[dimension])] if dimension in of_operand else []
 
 
 def _reshape_groups(reshape: HloInstruction) -> list[tuple[list[int], list[int]]]:
     """Return the dimensions of operand and result that have the same elements, without size 1."""
-    before, after = _array_shape(reshape, 0), reshape.shape
-    if before is None or after is None or after.is_tuple:
-        return []
-    left = [(place, size) for place, size in enumerate(before.dimensions) if size != 1]
-    right = [(place, size) for place, size in enumerate(after.dimensions) if size != 1]
+    left, right = (
+        [(place, size or 0) for place, size in enumerate(_sizes(reshape, k) or ()) if size != 1]
+        for k in (0, None)
+    )
     groups: list[tuple[list[int], list[int]]] = []
     while left and right:
         given, made = [left.pop(0)], [right.pop(0)]
-        while (one := _size_of(given)) != (two := _size_of(made)):
+        while (one := math.prod(s for _, s in given)) != (two := math.prod(s for _, s in made)):
             side, rest = (given, left) if one < two else (made, right)
             if not rest:
                 return groups
             side.append(rest.pop(0))
         groups.append(([place for place, _ in given], [place for place, _ in made]))
     return groups
-
-
-def _size_of(dimensions: list[tuple[int, int | None]]) -> int:
-    return math.prod(size or 0 for _, size in dimensions)
 
 
 # ---- how values are divided --------------------------------------------------------------------
@@ -241,7 +195,6 @@ class DividedDimension(NamedTuple):
 
     Attributes:
         position: Which operand.
-        dimension: The dimension.
         axes: Mesh axes that divide it, most major first; () for none.
         origin: Name of the argument or instruction with the sharding.
         is_needed: Whether the operation combines elements along it: sums, sorts, shifts, ...
@@ -255,13 +208,9 @@ class DividedDimension(NamedTuple):
 
 
 class _Visit(NamedTuple):
-    """A dimension of a value that is to be visited.
+    """A dimension of a value that is to be visited if at most so many divisions were found.
 
-    Attributes:
-        value: The value.
-        dimension: The dimension.
-        calls: Rows of the calls that were entered.
-        most_found: Divisions up to which it is visited.
+    `calls` are the rows of the calls that were entered.
     """
 
     value: Value
@@ -273,9 +222,7 @@ class _Visit(NamedTuple):
 class _Divisions:
     """How operands and results of a text from before optimizations are divided.
 
-    Args:
-        before: The text.
-        mesh: Mesh to name axes by; None for that of each sharding.
+    `mesh` names the axes; None for that of each sharding.
     """
 
     def __init__(self, before: HloModule, mesh: Mesh | None) -> None:
@@ -284,20 +231,17 @@ class _Divisions:
 
     def of(self, user: HloInstruction, position: int | None) -> tuple[DividedDimension, ...]:
         """Return the known dimensions of an operand, or of the result by its own sharding."""
-        shape = user.shape if position is None else _array_shape(user, position)
-        if shape is None or shape.is_tuple:
-            return ()
         needed = () if position is None else _needed_dimensions(user, position)
         found: list[tuple[int, DividedDimension]] = []
-        for dimension in range(len(shape.dimensions)):
+        for dimension in range(len(_sizes(user, position) or ())):
             if position is None:
                 axes, origin, distance = self._own(user, dimension), user, 0
             else:
                 axes, origin, distance = self._traced(user, position, dimension)
             if axes is not None:
-                divided = DividedDimension(
-                    position or 0, dimension, axes, _name(origin), dimension in needed
-                )
+                path = origin.op_name if origin.opcode == "parameter" else None
+                name, is_needed = path or origin.name, dimension in needed
+                divided = DividedDimension(position or 0, dimension, axes, name, is_needed)
                 found.append((distance, divided))
         # an axis divides one dimension of a value; propagation keeps the first that reaches it
         taken: set[str] = set()
@@ -366,16 +310,15 @@ class _Divisions:
         except DumpSyntaxError:
             return None
         if index and printed is not None:
-            printed = printed.elements[place] if place < len(printed.elements) else None
-        is_whole = len(found) == 1 and not index
-        sharding = found[place] if is_whole or (index and place < len(found)) else printed
-        sharding = sharding or printed
+            printed = next(iter(printed.elements[place : place + 1]), None)
+        if not index and len(found) != 1:
+            found = ()
+        sharding = next(iter(found[place : place + 1]), None) or printed
         if sharding is None or sharding.elements or sharding.kind.value in ("manual", "unknown"):
             return None
         return sharding
 
     def _axes(self, sharding: HloSharding, dimension: int) -> tuple[str, ...] | None:
-        """Return the axes that divide a dimension; None without a mesh."""
         mesh = self._mesh or (None if sharding.named is None else sharding.named.mesh)
         try:
             spec = None if mesh is None else sharding.to_partition_spec(mesh)
@@ -389,7 +332,6 @@ class _Divisions:
 def _sources(
     flow: ValueFlow, instruction: HloInstruction, visit: _Visit, found: int
 ) -> Iterator[_Visit]:
-    """Yield the values that one is computed from, in the order to visit them."""
     value, dimension, calls, _ = visit
     row, opcode = value.row, instruction.opcode
     before: Value | None = None
@@ -418,12 +360,6 @@ def _sources(
         yield _Visit(after_trip, dimension, (), found)
 
 
-def _name(origin: HloInstruction) -> str:
-    """Return the program's name of an argument, or the name of another instruction."""
-    path = origin.op_name if origin.opcode == "parameter" else None
-    return path or origin.name
-
-
 # ---- constraints -------------------------------------------------------------------------------
 
 _CONSTRAINT = "Sharding"
@@ -435,11 +371,7 @@ _MOST_FRAMES = 2
 class ChangedDimension(NamedTuple):
     """One dimension that a constraint divides in another way than its operand is.
 
-    Attributes:
-        dimension: The dimension.
-        before: Axes that divide the operand.
-        origin: Name of the argument or instruction that they come from.
-        after: Axes of the constraint.
+    `before` and `after` are axes; `origin` is the argument or instruction that has those before.
     """
 
     dimension: int
@@ -449,14 +381,9 @@ class ChangedDimension(NamedTuple):
 
 
 class Constraint(NamedTuple):
-    """A sharding constraint, or the sharding of an output.
+    """A sharding constraint, or the sharding of an output, on an operand in the earlier text.
 
-    Attributes:
-        name: Its instruction in the text from before optimizations.
-        operand: The instruction that it constrains.
-        is_output: Whether it is the sharding of an output.
-        place: Place in the user's program and the caller of its function; None if not known.
-        changed: Dimensions that it divides in another way.
+    `place` is that in the user's program and the caller of its function; None if not known.
     """
 
     name: str
@@ -529,7 +456,6 @@ def _users(instruction: HloInstruction) -> Iterator[HloInstruction]:
 
 
 def _keeps_dimensions(user: HloInstruction, position: int) -> bool:
-    """Return whether an instruction computes element by element from an operand."""
     traits = opcode_traits(user.opcode)
     return (traits.is_elementwise or traits.is_same) and _is_as_large(user, position)
 
@@ -545,9 +471,7 @@ class Operation:
     """The operation that needed a collective, in the text from before optimizations.
 
     Attributes:
-        name: Its name.
         verb: How it combines elements along dimensions: ``sums over``.
-        is_product: Whether it is a matrix product or convolution.
         dimensions: The dimensions of its operands with known shardings.
         constraints: Constraints that need its result divided in another way.
     """
@@ -581,10 +505,7 @@ class Operation:
     def is_explained(self, axes: Collection[str], *, is_partial: bool) -> bool:
         """Return whether its shardings need communication along some axes.
 
-        Args:
-            axes: The axes.
-            is_partial: Whether partial results are added up: each device has a part of what the
-                operation combines.
+        `is_partial`: whether each device has a part of what the operation combines.
         """
         if is_partial:
             return any(needed and not kept for needed, kept in map(self.uses_of, axes))
@@ -661,11 +582,8 @@ class ChangedAxes:
     """A constraint that leaves out axes of its operand, or has them at other dimensions.
 
     Attributes:
-        name: Name of the constraint in the text before optimizations.
-        operand: Name of its operand.
         argument: Number of the parameter that it constrains, or a part of it; None for others.
         axes: Axes that divide the operand, and that the constraint has nowhere.
-        moved: Axes that it has at another dimension.
         origin: Name of the argument or instruction that the axes come from.
         kept: Axes of each dimension if it kept those that it leaves out.
         elements: Elements that a device has of the constrained value; None if not known.
@@ -686,18 +604,17 @@ class ChangedAxes:
 
 
 def changed_axes(before: HloModule, mesh: Mesh | None) -> tuple[ChangedAxes, ...]:
-    """Return the constraints of a program that leave out or move axes of their operands.
+    """Return the constraints of a text that leave out or move axes of their operands.
 
     Operands are gathered over axes that are left out; over moved ones, parts are exchanged.
-
-    Args:
-        before: The text from before optimizations.
-        mesh: Mesh to name axes by.
     """
     rows = before.columns.rows_with_attribute_text('custom_call_target="Sharding"')
     calls = (before.instruction(row) for row in rows)
     constraints = list(itertools.islice(filter(_target, calls), _MOST_CONSTRAINTS))
-    wrappers, divisions = _wrappers(constraints), _Divisions(before, mesh)
+    # lines of constraints that are called from several lines, which are to blame
+    called = {tuple(map(str, one.user_stack[:2])) for one in constraints}
+    callers = Counter(lines[0] for lines in called if len(lines) > 1)
+    divisions = _Divisions(before, mesh)
     changed: list[ChangedAxes] = []
     for constraint in constraints:
         own = {one.dimension: one.axes for one in divisions.of(constraint, None)}
@@ -712,7 +629,7 @@ def changed_axes(before: HloModule, mesh: Mesh | None) -> tuple[ChangedAxes, ...
         }
         if (axes or moves) and constraint.shape is not None:
             frames = constraint.user_stack
-            is_wrapped = len(frames) > 1 and str(frames[0]) in wrappers
+            is_wrapped = len(frames) > 1 and callers[str(frames[0])] > 1
             argument, passed = _passed(constraint)
             computed = passed if argument is not None else _computed(constraint, is_cut=not axes)
             lost = {one.dimension: tuple(a for a in one.axes if a in axes) for one in divided}
@@ -733,13 +650,6 @@ def changed_axes(before: HloModule, mesh: Mesh | None) -> tuple[ChangedAxes, ...
                 )
             )
     return tuple(changed)
-
-
-def _wrappers(constraints: Sequence[HloInstruction]) -> Collection[str]:
-    """Return the lines of constraints that are called from several lines, which are to blame."""
-    called = {tuple(map(str, one.user_stack[:2])) for one in constraints}
-    callers = Counter(lines[0] for lines in called if len(lines) > 1)
-    return {line for line, count in callers.items() if count > 1}
 
 
 _WAY = Route(TUPLES | {"while", "call"}, frozenset({"while", "call"}))
@@ -771,10 +681,8 @@ def _passed(constraint: HloInstruction) -> tuple[int | None, list[HloInstruction
 def _computed(constraint: HloInstruction, *, is_cut: bool) -> Iterator[HloInstruction]:
     """Yield a constraint and the instructions that compute its operand, element by element.
 
-    Args:
-        constraint: The constraint.
-        is_cut: Whether products and transposes end the way. Else the operands of a product are
-            yielded too: the partitioner may gather these instead.
+    Unless `is_cut` ends the way at products and transposes, the operands of a product are yielded
+    too: the partitioner may gather these instead.
     """
     waiting, seen = deque([constraint]), {constraint.row}
     while waiting and len(seen) < _NEAR_STEPS:

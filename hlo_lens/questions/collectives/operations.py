@@ -44,7 +44,7 @@ from hlo_lens.text.names import last_scopes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.module import HloComputation, HloInstruction, HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.hlo.query import InstructionTable
     from hlo_lens.program.runs import CallCounts
 
@@ -56,15 +56,11 @@ COMMUNICATING: Mapping[str, str] = {
     "mpi_allreduce": "all-reduce",
     "mpi_alltoall": "all-to-all",
     "mpi_bcast": "collective-broadcast",
-    "mpi_gather": CUSTOM_CALL,
     "mpi_recv": "recv",
-    "mpi_reduce": CUSTOM_CALL,
-    "mpi_scan": CUSTOM_CALL,
-    "mpi_scatter": CUSTOM_CALL,
     "mpi_send": "send",
     "mpi_sendrecv": "collective-permute",
-    "te_collective_gemm_ffi": CUSTOM_CALL,
-    "te_comm_gemm_ffi": CUSTOM_CALL,
+    **dict.fromkeys(("mpi_gather", "mpi_reduce", "mpi_scan", "mpi_scatter"), CUSTOM_CALL),
+    **dict.fromkeys(("te_collective_gemm_ffi", "te_comm_gemm_ffi"), CUSTOM_CALL),
     "MegaScaleCollectiveInputStart": CUSTOM_CALL,
 }
 """Kinds of custom calls that communicate, by target: mpi4jax (its names end in ``_ffi``
@@ -123,10 +119,6 @@ def collective_ops(
     """Return the collectives of a module in text order, each once, and the number of clones.
 
     Clones are further instructions that are parts of counted operations.
-
-    Args:
-        table: Table of the module.
-        calls: Callers of its computations.
     """
     traits = map(opcode_traits, table.different_opcodes)
     kinds = {trait.opcode: trait.collective_kind for trait in traits if trait.collective_kind}
@@ -139,8 +131,20 @@ def collective_ops(
         listed = sorted([*listed, *custom], key=lambda item: item[0].span.start)
     if not listed:
         return (), 0
-    wrappers, updates = _wrapped(table), _updates_with_operands(table)
-    ends = _ends_of_starts(table) | _ends_of_fusions(table, calls, instructions, roles)
+    operands_of = table.module.links.operands_of
+    wrappers = _wrapped(table)
+    ends = _by_start(
+        table,
+        table.rows_where(lambda traits: traits.phase == "done"),
+        lambda row, _: opcode_traits(table.opcodes[row]).is_start,
+    )
+    ends |= _ends_of_fusions(table, calls, instructions, roles)
+    prepared = table.rows_where(lambda traits: traits.phase == "update")
+    updates = _by_start(  # the first with operands of a start that has none
+        table,
+        [row for row in prepared if len(operands_of(row)) > 1],
+        lambda row, _: opcode_traits(table.opcodes[row]).is_start and not operands_of(row),
+    )
     ops: list[CollectiveOp] = []
     for instruction, kind in listed:
         computation = instruction.computation
@@ -164,7 +168,6 @@ def collective_ops(
 
 
 def _custom_calls(table: InstructionTable) -> list[tuple[HloInstruction, str]]:
-    """Return the custom calls that are known to communicate, with their kinds."""
     found = []
     for row in table.rows_of({"custom-call"}):
         text = table.module.columns.attributes_text(row)
@@ -181,27 +184,20 @@ def _custom_calls(table: InstructionTable) -> list[tuple[HloInstruction, str]]:
 
 
 def _tpu_roles(table: InstructionTable, instructions: Sequence[HloInstruction]) -> dict[str, str]:
-    """Return the roles of computations in asynchronous TPU collectives: start, step or done."""
-    roles: dict[str, str] = {}
+    columns, roles = table.module.columns, dict[str, str]()
     for place in dict.fromkeys(instruction.computation.place for instruction in instructions):
         computation = table.module.computations[place]
-        if computation.is_entry or len(computation.rows) > _TPU_ROWS:
+        rows = computation.rows
+        if computation.is_entry or len(rows) > _TPU_ROWS:
             continue
-        if _has_attribute(computation, _TPU_START):
-            roles[computation.name] = "start"
-        elif _has_attribute(computation, _TPU_DONE):
-            roles[computation.name] = "done"
-        elif computation.name.startswith(_TPU_FUSION):
-            roles[computation.name] = "step"
+        first, last = rows[0] * STRIDE + OPERANDS_END, rows[-1] * STRIDE + END
+        for word, role in ((_TPU_START, "start"), (_TPU_DONE, "done")):
+            is_near = columns.source.text.find(word, columns.spans[first], columns.spans[last]) >= 0
+            if is_near and any(word in columns.attributes_text(row) for row in rows):
+                roles.setdefault(computation.name, role)
+        if computation.name.startswith(_TPU_FUSION):
+            roles.setdefault(computation.name, "step")
     return roles
-
-
-def _has_attribute(computation: HloComputation, word: str) -> bool:
-    columns, rows = computation.module.columns, computation.rows
-    first, last = rows[0] * STRIDE + OPERANDS_END, rows[-1] * STRIDE + END
-    if columns.source.text.find(word, columns.spans[first], columns.spans[last]) < 0:
-        return False
-    return any(word in columns.attributes_text(row) for row in rows)
 
 
 def _twin_key(instruction: HloInstruction) -> tuple[str, int | None]:
@@ -231,7 +227,6 @@ def _without_tpu_clones(
 def _without_wrappers(
     instructions: Sequence[HloInstruction], table: InstructionTable
 ) -> list[HloInstruction]:
-    """Drop async wrappers whose inner collective is already listed."""
     opcodes, owners, calls = table.opcodes, table.owners, table.module.links.calls
     starts = {o: opcode_traits(o).base for o in table.different_opcodes if o.endswith("-start")}
     if starts.keys().isdisjoint(opcodes[instruction.row] for instruction in instructions):
@@ -256,23 +251,6 @@ def _wrapped(table: InstructionTable) -> dict[int, int]:
     roots = {call.place: call.row for call in calls if call.role != "to_apply"}
     roots.pop(NOTHING, None)
     return links.below(roots)
-
-
-def _ends_of_starts(table: InstructionTable) -> dict[int, int]:
-    """Return for each start the ``-done`` that its result goes to, in the same computation."""
-    ends = table.rows_where(lambda traits: traits.phase == "done")
-    return _by_start(table, ends, lambda row, _: opcode_traits(table.opcodes[row]).is_start)
-
-
-def _updates_with_operands(table: InstructionTable) -> dict[int, int]:
-    """Return for each start without operands its first ``-update`` with some, as rows."""
-    operands_of = table.module.links.operands_of
-    updates = table.rows_where(lambda traits: traits.phase == "update")
-    return _by_start(
-        table,
-        [row for row in updates if len(operands_of(row)) > 1],
-        lambda row, _: opcode_traits(table.opcodes[row]).is_start and not operands_of(row),
-    )
 
 
 def _ends_of_fusions(
@@ -351,8 +329,6 @@ class CollectiveDevices(NamedTuple):
         mode: What the printed ids number.
         groups: Flattened ids of the devices of each group.
         pairs: Source and target of each transfer.
-        is_host_transfer: Whether it is between a device and its host.
-        crosses_slices: Whether it goes to other slices.
         slice_transfer: Kind of the collective between slices that it is part of.
     """
 
@@ -362,6 +338,12 @@ class CollectiveDevices(NamedTuple):
     is_host_transfer: bool
     crosses_slices: bool
     slice_transfer: str | None
+
+    @property
+    def moves_nothing(self) -> bool:
+        ids = self.groups if self.pairs is None else self.pairs
+        is_between = not self.crosses_slices and not self.is_host_transfer
+        return is_between and ids is not None and all(len(set(group)) < 2 for group in ids)
 
 
 class CollectiveParts(NamedTuple):
@@ -396,13 +378,7 @@ class CollectiveParts(NamedTuple):
     home: int | None = None
 
     @property
-    def steps(self) -> tuple[CollectiveParts, ...]:
-        """The collectives that perform it: the permutes of its ring, or itself."""
-        return self.ring or (self,)
-
-    @property
     def kind(self) -> str:
-        """Kind of the whole operation."""
         if self.ring_kind or self.is_scattered:
             return self.ring_kind or "reduce-scatter"
         if self.answer is not None and self.devices.slice_transfer in COLLECTIVE_KINDS:
@@ -411,7 +387,6 @@ class CollectiveParts(NamedTuple):
 
     @property
     def link(self) -> object:
-        """Equal for collectives that share links: of the same devices in the same directions."""
         devices = self.devices
         across = "slices" if devices.crosses_slices else "host"
         is_transfer = self.op.kind in TRANSFERS
@@ -430,12 +405,8 @@ def read_collectives(
     """Return collectives with their printed attributes.
 
     Devices are read once for all collectives of a kind whose attributes differ in nothing but the
-    channel, metadata, and the computation that they apply to elements.
-
-    Args:
-        module: The module.
-        ops: Its collectives.
-        partitions: Its number of partitions; None if unknown.
+    channel, metadata, and the computation that they apply to elements. `partitions` is None if
+    unknown.
     """
     read: dict[tuple[str, str, bool, str], tuple[CollectiveDevices, str | None]] = {}
     devices: dict[tuple[object, ...], CollectiveDevices] = {}
@@ -486,16 +457,13 @@ def _devices(
     known: dict[tuple[object, ...], CollectiveDevices],
 ) -> CollectiveDevices:
     """Return the devices of a collective; `known` has those read so far."""
-    kind, attributes = op.kind, op.instruction.attributes
-    frontend: Mapping[str, str] = {}
-    if "frontend_attributes" in attributes:
-        frontend = op.instruction.frontend_attributes
+    kind, attributes, opcode = op.kind, op.instruction.attributes, op.instruction.opcode
+    has_frontend = "frontend_attributes" in attributes
+    frontend = op.instruction.frontend_attributes if has_frontend else {}
     mode, listed = None, None
-    if op.instruction.opcode == CUSTOM_CALL:
-        pass
-    elif opcode_traits(kind).is_paired:
+    if opcode_traits(kind).is_paired and opcode != CUSTOM_CALL:
         listed = frontend.get(_PAIRS)
-    else:
+    elif opcode != CUSTOM_CALL:
         is_permute = kind == "collective-permute"
         listed = attributes.get("source_target_pairs" if is_permute else "replica_groups")
         listed = "{}" if listed is None and not is_permute else listed
@@ -519,8 +487,7 @@ def _groups_and_pairs(
     op: CollectiveOp, mode: CollectiveOpGroupMode | None, text: str | None, partitions: int | None
 ) -> tuple[Groups | None, Groups | None]:
     """Return groups, and source and target of each transfer, of flattened ids."""
-    module = op.instruction.computation.module
-    is_transfer = op.kind in TRANSFERS
+    module, is_transfer = op.instruction.computation.module, op.kind in TRANSFERS
     try:
         ids = module.reader.device_list(text).flattened_replica_groups() if text else None
     except DumpSyntaxError:
@@ -554,7 +521,6 @@ def whole_operations(read: Sequence[CollectiveParts]) -> list[CollectiveParts]:
 
 
 def _with_answers_joined(read: Sequence[CollectiveParts]) -> list[CollectiveParts]:
-    """Return collectives with the recv of each send between slices joined to it."""
     ends: dict[str, dict[tuple[int, str], list[CollectiveParts]]] = {"send": {}, "recv": {}}
     for parts in read:
         name = parts.rendezvous
@@ -580,7 +546,6 @@ def _with_answers_joined(read: Sequence[CollectiveParts]) -> list[CollectivePart
 
 
 def _with_shifts_joined(read: list[CollectiveParts]) -> list[CollectiveParts]:
-    """Return collectives with the shift of padded parts joined to their reduce-scatter."""
     fusions: dict[int, int] = {}
     for number, parts in enumerate(read):
         if parts.is_scattered:
@@ -638,7 +603,6 @@ def with_rings_joined(module: HloModule, read: list[CollectiveParts]) -> list[Co
 
 
 def _is_around_groups(parts: CollectiveParts) -> bool:
-    """Return whether each device of a group sends to one of it and receives from one."""
     pairs, groups = parts.devices.pairs, parts.devices.groups
     if parts.op.kind != "collective-permute" or not pairs or not groups:
         return False
@@ -648,12 +612,7 @@ def _is_around_groups(parts: CollectiveParts) -> bool:
 
 
 class _Rings:
-    """Sets of permutes that perform one operation; a set has at most one loop.
-
-    Args:
-        module: The module.
-        permutes: The permutes that may be steps.
-    """
+    """Sets of permutes that perform one operation; a set has at most one loop."""
 
     def __init__(self, module: HloModule, permutes: Sequence[CollectiveParts]) -> None:
         self._module, self._flow = module, value_flow(module)
@@ -670,7 +629,7 @@ class _Rings:
             loop = self._loops[row]
             if loop is not None:
                 self._join(row, loop)
-            elif self._is_of_product(row):
+            elif last_scopes(self._module.instruction(row).op_name) == "dot_general":
                 operand = self._flow.operands(row, 1)
                 start = (self._key(row), self._flow.definition(operand[0])) if operand else row
                 self._join(row, of_operand.setdefault(start, row))
@@ -694,7 +653,6 @@ class _Rings:
                 yield ring[0]._replace(ring=ring, ring_kind=kind, home=home)
 
     def _loop_of(self, row: int) -> int | None:
-        """Return the loop of a windowed product that a permute is in; None for none."""
         place = self._owners[row]
         for _ in range(_NESTED):
             calls = self._module.links.calls.of_computation(place)
@@ -706,16 +664,11 @@ class _Rings:
             place = self._owners[calls[0].row]
         return None
 
-    def _is_of_product(self, row: int) -> bool:
-        return last_scopes(self._module.instruction(row).op_name) == "dot_general"
-
     def _key(self, row: int) -> tuple[object, ...]:
-        """Return what permutes of one ring have in common outside of a loop."""
         op_name = self._module.instruction(row).op_name
         return self._owners[row], op_name, self._permutes[row].devices.groups
 
     def _connect(self, row: int) -> None:
-        """Join a permute outside of loops with permutes and loops that its value comes from."""
         waiting, seen = self._flow.sources(Value(row))[:], {Value(row)}
         while waiting and len(seen) < _RING_STEPS:
             source = waiting.pop(0)
@@ -726,23 +679,17 @@ class _Rings:
                 if self._key(source.row) == self._key(row):
                     self._join(row, source.row)
                     operands = self._flow.operands(row, 1)
-                    self._is_summing[row] = not any(
-                        self._is_result(one, source.row) for one in operands
-                    )
+                    made = map(self._flow.maker, operands)
+                    self._is_summing[row] = source.row not in {m.row for m in made if m is not None}
             elif source.row in self._loops.values():
                 self._join_alike(row, source.row)
             else:
                 waiting += self._flow.sources(source)
 
     def _join_alike(self, row: int, loop: int) -> None:
-        """Join a permute with a loop of the same operation in the same computation."""
         one, other = self._module.instruction(row), self._module.instruction(loop)
         if one.op_name == other.op_name and self._owners[row] == self._owners[loop]:
             self._join(row, loop)
-
-    def _is_result(self, operand: Value, row: int) -> bool:
-        made = self._flow.maker(operand)
-        return made is not None and made.row == row
 
     def _kind(self, first: int, loop: int | None) -> str | None:
         """Return the kind of the operation that a set of permutes performs; None for no ring."""

@@ -6,10 +6,8 @@ operands, has an origin for each: XLA's combiner keeps the metadata of what it c
 elements of the result; an element without metadata has the collective's own if that is of one
 operation, else that of the operand. Texts since July 2026 do not print the elements. The
 partitioner gives a collective the metadata of the operation that makes its operand, so a member has
-that; one that the program asks for (``psum``) has that of the call in the text from before
-optimizations with its path, shape and operand, else the collective's own, as inferred. GPU
-compilers pack the operands into one array instead: each part of the concatenation has its own
-origin.
+that; one that the program asks for (``psum``) has the collective's own, as inferred. GPU compilers
+pack the operands into one array instead: each part of the concatenation has its own origin.
 
 In the text from before optimizations calls are not inlined: the path of an instruction in a called
 function is that of the call and its own. Instructions that XLA combined have one path of all
@@ -21,24 +19,21 @@ Source of the elements' metadata: HloComputation::ReplaceInstructionWithDifferen
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.program.origins import Basis, InstructionPlaces, Origin, stack_texts
+from hlo_lens.program.origins import Basis, Origin, stack_texts
 from hlo_lens.program.value_flow import Value
-from hlo_lens.shapes.shape import primitive_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+    from collections.abc import Iterator, Mapping, Sequence, Set
 
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloInstruction, HloModule
-    from hlo_lens.program.origins import Origins, Stack
+    from hlo_lens.program.origins import Origins
     from hlo_lens.program.runs import CallCounts
     from hlo_lens.questions.collectives.operations import CollectiveOp
-    from hlo_lens.shapes.shape import Shape
 
 # ---- operations of the text from before optimizations ------------------------------------------
 
@@ -60,10 +55,7 @@ def operations_of(
     """Yield the instructions of some paths; those at their places and products first.
 
     Each comes with the frame of its call stack that is at one of the places: 0 for the innermost.
-
-    Args:
-        before: The text from before optimizations.
-        paths: Operation paths as in the optimized text, with places in the user's program.
+    `paths` are operation paths as in the optimized text, with places in the user's program.
     """
     if not paths:
         return
@@ -73,11 +65,10 @@ def operations_of(
         metadata = instruction.metadata
         if metadata is None or not metadata.op_name:
             continue
-        if not any(path.endswith(metadata.op_name) for path in paths):
+        is_path = any(path.endswith(metadata.op_name) for path in paths)
+        if not is_path or opcode_traits(instruction.opcode).is_view:
             continue
-        if opcode_traits(instruction.opcode).is_view or paths.keys().isdisjoint(
-            inlined_paths(instruction)
-        ):
+        if paths.keys().isdisjoint(inlined_paths(instruction)):
             continue
         listed.append((_distance(instruction, places), instruction))
     yield from sorted(
@@ -176,10 +167,6 @@ _ASKED = frozenset(_NAMES.split())
 parallel.py)."""
 
 
-_MOST_VIEWS = 8
-"""Limit on the conversions and views of an operand that are followed back."""
-
-
 def last_part(path: str) -> str:
     """Return the operation of a path; of several that were combined, ``(a/x:b/y)``, the last."""
     whole = path.rstrip("/)")
@@ -191,92 +178,6 @@ def is_asked_path(path: str | None) -> bool:
     if path is None or last_part(path) not in _ASKED:
         return False
     return all(last_part(one) in _ASKED for one in member_paths(path))
-
-
-class Asked(NamedTuple):
-    """One operand of a collective that a program calls itself.
-
-    Attributes:
-        path: Its operation path.
-        shapes: Shapes on one device of the operand, and of it before conversions and views, which
-            XLA may move behind the collective.
-        makers: Operation paths of what makes the operand, and of those before.
-        place: Line of the call; None if not known.
-        stack: Call stack of the call, innermost first, without the callers of a function that the
-            text has as a computation of its own.
-    """
-
-    path: str
-    shapes: tuple[Shape, ...]
-    makers: frozenset[str]
-    place: SourceLocation | None
-    stack: Stack
-
-    def stack_within(self, other: Stack) -> Stack:
-        """Return the call stack, with the outer frames of another call in the same function."""
-        function = self.stack[-1].function if self.stack else None
-        places = (n for n, frame in enumerate(other) if frame.function == function)
-        return (*self.stack, *other[next(places, len(other)) + 1 :])
-
-
-def _asked_operands(before: HloModule, path: str) -> Iterator[Asked]:
-    """Yield the operands of the collectives of a path, or of several that were combined."""
-    places = InstructionPlaces(before)
-    paths = dict.fromkeys(member_paths(path))
-    for _, instruction in operations_of(before, paths):
-        if opcode_traits(instruction.opcode).collective_kind is None:
-            continue
-        own = min(inlined_paths(instruction) & paths.keys())
-        place, stack = places.innermost(instruction.row), places.stack(instruction.row)
-        for position in range(len(instruction.operands)):
-            shapes: list[Shape] = []
-            makers: set[str] = set()
-            made = instruction.producer(position)
-            for _ in range(_MOST_VIEWS):  # before conversions and views
-                if made is None:
-                    break
-                shape = made[0].shape_of(made[1])
-                shapes += [] if shape is None else [shape]
-                makers |= inlined_paths(made[0])
-                is_view = opcode_traits(made[0].opcode).is_formatting
-                made = made[0].producer(0) if is_view else None
-            yield Asked(own, tuple(shapes), frozenset(makers), place, stack)
-
-
-def _asked_of(every: Sequence[Asked], shape: Shape | None, maker: str | None) -> Asked | None:
-    """Return the one that an operand belongs to; None if several lines are possible.
-
-    Args:
-        every: Those of its operation path.
-        shape: Shape of the operand; None if not known. XLA may have changed its element type.
-        maker: Operation path of what makes the operand; None if not known.
-    """
-    if shape is None:
-        return _agreed(every)
-    alike = [one for one in every if any(_may_be(a, shape) for a in one.shapes)]
-    made = [one for one in alike if maker in one.makers]
-    return _agreed(made) or _agreed(alike) or _agreed(every)
-
-
-def _may_be(asked: Shape, shape: Shape) -> bool:
-    """Return whether XLA may have given an operand another shape.
-
-    It widens element types, and reorders and joins dimensions.
-    """
-    counts = {math.prod(size or 0 for size in one.dimensions) for one in (asked, shape)}
-    if len(counts) > 1:
-        return False
-    before, after = (primitive_type(one.element_type) for one in (asked, shape))
-    if before is None or after is None or before == after:
-        return before == after
-    kinds = {one.name.lstrip("b")[0] == "f" for one in (before, after)}
-    return len(kinds) == 1 and before.bits <= after.bits
-
-
-def _agreed(found: Sequence[Asked]) -> Asked | None:
-    """Return the first of some operands if the lines of all are known, and one."""
-    lines = {one.place for one in found}
-    return found[0] if len(lines) == 1 and None not in lines else None
 
 
 # ---- origins -----------------------------------------------------------------------------------
@@ -322,29 +223,12 @@ class CollectiveOrigin(NamedTuple):
 
 
 class CollectiveOrigins:
-    """Finds the origins of a module's collectives, once for equal metadata.
+    """Finds the origins of a module's collectives, once for equal metadata."""
 
-    Args:
-        module: The module.
-        calls: Callers of its computations.
-        origins: Origins of the module's values.
-        before: Returns the text from before optimizations; called only for combined collectives
-            that the program asks for and whose elements the text does not print.
-    """
-
-    def __init__(
-        self,
-        module: HloModule,
-        calls: CallCounts,
-        origins: Origins,
-        before: Callable[[], HloModule | None],
-    ) -> None:
+    def __init__(self, module: HloModule, calls: CallCounts, origins: Origins) -> None:
         self._module = module
         self._calls = calls
         self._origins = origins
-        self._before = before
-        self._asked: dict[str, tuple[Asked, ...]] = {}
-        self._stacks_before: dict[Origin, tuple[str, ...]] = {}
         self._stacks: dict[int, tuple[str, ...]] = {}
         self._own: dict[str, CollectiveOrigin | None] = {}
 
@@ -395,25 +279,18 @@ class CollectiveOrigins:
                 if own is not None:
                     return own
         found = self._origins.of_row(row)
-        return found if found.place is not None else self._of_end(op, found)
-
-    def _of_end(self, op: CollectiveOp, found: Origin) -> Origin:
-        """Return the origin of the end: a send between slices has its users behind the recv."""
         end = None if op.done is None else self._origins.of_row(op.done.row)
-        if end is None or end.place is None:
+        if found.place is not None or end is None or end.place is None:
             return found
+        # a send between slices has its users behind the recv
         end = end.inferred(Basis.USER)._replace(argument=found.argument)
         return end._replace(op_name=found.op_name, has_own_path=True) if found.has_own_path else end
 
     def _enough(self, row: int) -> Origin | None:
-        """Return the origin of an instruction's own metadata; None if that is not enough."""
         own = self._origins.own(row)
         return own if own is not None and self._origins.is_enough(own) else None
 
     def _stack(self, origin: Origin) -> tuple[str, ...]:
-        """Return a call stack as text, innermost first: ``file:line (function)``."""
-        if origin.basis is Basis.BEFORE:
-            return self._stacks_before[origin]
         places = self._origins.stack(origin)
         key = id(places)  # which the origins keep: one for all equal rows
         if key not in self._stacks:
@@ -425,7 +302,6 @@ class CollectiveOrigins:
     def _members(
         self, op: CollectiveOp, whole: Origin, payload_bytes: int | None
     ) -> tuple[tuple[Member, tuple[str, ...]], ...]:
-        """Return the operations of a combined collective, with their call stacks."""
         shape = op.instruction.shape
         if shape is None:
             return ()
@@ -452,40 +328,12 @@ class CollectiveOrigins:
         is_one = whole.basis is Basis.OWN and not _COMBINED.search(whole.op_name or "")
         if is_one and is_printed:
             return whole
-        origin = self._origins.of_value(operand)
         if whole.basis is Basis.OWN and is_asked_path(whole.op_name):
-            return self._asked_for(operand, whole, self._maker(operand, origin))
+            return whole.inferred(Basis.COMBINED)
+        origin = self._origins.of_value(operand)
         if is_one and origin.place in (None, whole.place):
             return whole
         return origin.inferred(Basis.OPERAND) if origin.basis is Basis.OWN else origin
-
-    def _maker(self, operand: Value, origin: Origin) -> str | None:
-        """Return the operation path of what makes an operand; None if not known."""
-        steps = self._origins.steps
-        made = steps.definition(operand)
-        root = steps.root(made.row) if self._origins.opcode(made.row) == "fusion" else None
-        if made.element and root is not None:  # the fusion has the path of one of its results
-            local = steps.definition(Value(root, made.element), is_local=True)
-            own = self._origins.own(local.row)
-            return None if own is None or local.element else own.op_name
-        return origin.op_name if origin.basis in (Basis.OWN, Basis.FUSION_BODY) else None
-
-    def _asked_for(self, operand: Value, whole: Origin, maker: str | None) -> Origin:
-        """Return the origin of a member that the program asks for, made from an operand."""
-        path = whole.op_name or ""
-        if path not in self._asked:
-            before = self._before()
-            self._asked[path] = () if before is None else tuple(_asked_operands(before, path))
-        shape = self._module.instruction(operand.row).shape_of(operand.element)
-        asked = _asked_of(self._asked[path], shape, maker)
-        if asked is None:
-            return whole.inferred(Basis.COMBINED)
-        if (asked.place, asked.path) == (whole.place, whole.op_name):
-            return whole
-        origin = Origin(asked.place, asked.path, Basis.BEFORE)
-        stack = asked.stack_within(self._origins.stack(whole))
-        self._stacks_before[origin] = stack_texts(stack)
-        return origin
 
     def _packed(self, op: CollectiveOp) -> list[Value]:
         """Return the values that XLA packed into the operand of a collective."""

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.collectives.explanation import Why
     from hlo_lens.questions.collectives.loop_levels import CollectiveGroup, LoopLevel, Loops
-    from hlo_lens.questions.collectives.transfer import DataMovement, HostCopy
+    from hlo_lens.questions.collectives.transfer import DataMovement
     from hlo_lens.render.result import Row
 
 
@@ -69,11 +69,8 @@ def pages(
 ) -> Iterator[ModulePage]:
     """Yield the page on the collectives of each module, or on the reasons for some of them.
 
-    Args:
-        modules: The modules.
-        by: Kind of groups; None for kind and axis.
-        is_dynamic: Whether bytes are those of one run instead of the text.
-        why: Name of the collectives to explain; None for the page on all.
+    `by` is the kind of groups; None for kind and axis. Bytes are those of one run, or of the text.
+    `why` names the collectives to explain; None for the page on all.
     """
     for module in modules:
         if not module.has_hlo:
@@ -102,23 +99,22 @@ def _object(
 ) -> Mapping[str, object]:
     table = collectives(known)
     groups = collectives_by(table.collectives, by or KIND_AND_AXIS, is_dynamic=is_dynamic)
-    made: dict[str, object] = {
+    why = [
+        {
+            "name": reason.collective.name,
+            "because": list(reason.sentences),
+            "neighbours": reason.objects(),
+        }
+        for reason in reasons
+    ]
+    return {
         **module_head(known),
         "collectives": collectives_object(table),
         "by": by,
         "bytes_of": "run" if is_dynamic else "text",
         "groups": groups.objects(),
+        **({"why": why} if why else {}),
     }
-    if reasons:
-        made["why"] = [
-            {
-                "name": reason.collective.name,
-                "because": list(reason.sentences),
-                "neighbours": reason.objects(),
-            }
-            for reason in reasons
-        ]
-    return made
 
 
 # ---- text --------------------------------------------------------------------------------------
@@ -141,7 +137,6 @@ def _why_section(known: ModuleDump, reasons: Sequence[Why], name: str) -> Sectio
 
 
 def _others_of_kind(known: ModuleDump, kind: str) -> Iterator[tuple[str, str]]:
-    """Yield the line on the collectives of a kind besides the one that is explained."""
     _, others = asked_collectives(collectives(known), kind)
     if others:
         sized = ((one.name, one.wire_bytes_per_run) for one in others)
@@ -252,20 +247,12 @@ _MARKS: tuple[tuple[Callable[[Collective], bool], str], ...] = (
     ),
     (lambda c: c.is_payload_at_most, "{} of sizes that are data: bytes are upper bounds (<=)"),
     (
-        lambda c: c.performed_as == c.kind and not c.crosses_slices,
-        "{} (reduce-scatter) printed as an all-reduce fused with the slice that each device keeps",
-    ),
-    (
         lambda c: c.performed_as == RING,
         "{} performed as a ring of permutes, with a product computed in steps beside them",
     ),
     (
         lambda c: c.crosses_slices,
         "{} between slices, by the multi-slice runtime: a send and a recv are one operation",
-    ),
-    (
-        lambda c: c.is_host_transfer and not c.crosses_slices,
-        "{} (send, recv) between a device and its host: nothing goes between devices",
     ),
     (
         lambda c: is_inferred(c.origin_basis),
@@ -367,7 +354,6 @@ def _collective_texts(collective: Collective) -> dict[str, str | None]:
 
 
 def _overlap_text(collective: Collective) -> str | None:
-    """Return the share of a transfer that work covers, and that work."""
     if collective.moves_nothing:
         return "moves nothing"
     count, ratio = collective.overlap_instructions, collective.covered_ratio
@@ -392,14 +378,16 @@ def movement_tables(movement: DataMovement) -> Iterator[Table]:
             title="Data movement between the memories of device and host",
             shown=("direction", "size_bytes", "dynamic_count", "loop_path", "name", "source"),
         )
-        yield with_marks(_with_texts(table, movement.copies, _copy_texts))
-
-
-def _copy_texts(copy: HostCopy) -> dict[str, str | None]:
-    return {
-        "dynamic_count": times_text(copy.dynamic_count, is_at_most=copy.is_at_most),
-        "loop_path": " > ".join(copy.loop_path),
-    }
+        yield with_marks(
+            _with_texts(
+                table,
+                movement.copies,
+                lambda copy: {
+                    "dynamic_count": times_text(copy.dynamic_count, is_at_most=copy.is_at_most),
+                    "loop_path": " > ".join(copy.loop_path),
+                },
+            )
+        )
 
 
 # ---- why ---------------------------------------------------------------------------------------
@@ -499,7 +487,6 @@ def tree_lines(levels: Loops) -> Iterator[str]:
 
 
 def _has_more(depth: int, later: Sequence[int]) -> bool:
-    """Return whether a level of a depth follows before its parent ends."""
     return next((other for other in later if other <= depth), None) == depth
 
 

@@ -1,18 +1,18 @@
-"""Communication of one collective: payload, bytes on the wire per device, steps.
+"""Communication of one collective: payload, and bytes on the wire per device.
 
 Let S be the payload: the bytes of the full tensor of one group, which is the result of all-reduce
 and all-gather and the operand of all others, summed over the arrays of a combined collective; and n
 the devices of a group.
 
-    kind                 wire bytes per device   steps
-    all-reduce           2 (n-1)/n S             2 (n-1)
-    all-gather           (n-1)/n S               n-1
-    reduce-scatter       (n-1)/n S               n-1
-    all-to-all, ragged   (n-1)/n S               n-1
-    collective-permute   S x share of sources    1
-    collective-broadcast S                       n-1
-    send                 S x share of sources    1
-    recv                 0 (its send has them)   1
+    kind                 wire bytes per device
+    all-reduce           2 (n-1)/n S
+    all-gather           (n-1)/n S
+    reduce-scatter       (n-1)/n S
+    all-to-all, ragged   (n-1)/n S
+    collective-permute   S x share of sources
+    collective-broadcast S
+    send                 S x share of sources
+    recv                 0 (its send has them)
 
 These are bytes that leave a device in the ring algorithm (a chain for broadcast), which no other
 algorithm undercuts; for a ragged all-to-all, whose sizes are not in the text, an upper bound.
@@ -36,12 +36,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeVar
 
-from hlo_lens.hlo.opcodes import OpcodeTraits, Produced, opcode_traits, opcodes_where
+from hlo_lens.hlo.opcodes import Produced, opcode_traits, opcodes_where
 from hlo_lens.program.flops import NO_WORK, WorkFinder
-from hlo_lens.render.result import Records, Unit, sum_of
+from hlo_lens.render.result import Records, Unit
 from hlo_lens.shapes.shape import HOST_SPACE
 from hlo_lens.text.errors import DumpSyntaxError
 
@@ -62,77 +62,34 @@ RAGGED = "ragged-all-to-all"
 """Kind whose sizes are data."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
-    """Communication of one run of a collective.
-
-    Attributes:
-        wire_bytes: Bytes that leave each device; None if unknown.
-        steps: Rounds of the ring or chain; None if unknown.
-    """
-
-    wire_bytes: int | None
-    steps: int | None
-
-    def and_then(self, other: Moved) -> Moved:
-        """Return the bytes and steps of two operations that run one after the other."""
-        steps = (self.steps, other.steps)
-        return replace(
-            self.beside(other), steps=None if None in steps else sum(filter(None, steps))
-        )
-
-    def beside(self, other: Moved) -> Moved:
-        """Return the bytes of two operations that run in the steps of the first."""
-        sizes = (self.wire_bytes, other.wire_bytes)
-        return replace(self, wire_bytes=None if None in sizes else sum(filter(None, sizes)))
-
-
-UNKNOWN = Moved(wire_bytes=None, steps=None)
-NOTHING = Moved(wire_bytes=0, steps=0)
-
-
-def moved_by_groups(kind: str, payload_bytes: int | None, groups: Groups | None) -> Moved:
-    """Return the communication of a collective over groups.
-
-    Args:
-        kind: One of `COLLECTIVE_KINDS` that has groups.
-        payload_bytes: Bytes of the full tensor of one group.
-        groups: Ids of the devices of each group.
-    """
+def wire_bytes_of_groups(kind: str, payload_bytes: int | None, groups: Groups | None) -> int | None:
+    """Return the bytes that leave each device in a collective over groups; None if unknown."""
     if groups is None:
-        return UNKNOWN
+        return None
     n = max((len(group) for group in groups), default=0)
     if n <= 1:
-        return NOTHING
+        return 0
+    if payload_bytes is None or kind == "collective-broadcast":
+        return payload_bytes
     steps = 2 * (n - 1) if kind == "all-reduce" else n - 1
-    if payload_bytes is None:
-        return Moved(wire_bytes=None, steps=steps)
-    if kind == "collective-broadcast":
-        return Moved(wire_bytes=payload_bytes, steps=steps)
-    return Moved(wire_bytes=-(-payload_bytes * steps // n), steps=steps)
+    return -(-payload_bytes * steps // n)
 
 
-def moved_by_pairs(
+def wire_bytes_of_pairs(
     kind: str, payload_bytes: int | None, pairs: Groups | None, devices: int | None
-) -> Moved:
-    """Return the communication of transfers between devices.
+) -> int | None:
+    """Return the bytes that leave each device, on average, in transfers; None if unknown.
 
-    Args:
-        kind: ``collective-permute``, ``send`` or ``recv``.
-        payload_bytes: Bytes that each source sends.
-        pairs: Source and target of each transfer; None if unknown.
-        devices: Number of devices that run the program; None if unknown.
+    Each source sends `payload_bytes`; `devices` run the program.
     """
     if pairs is None:
-        return UNKNOWN
+        return None
     sources = {pair[0] for pair in pairs if pair[0] != pair[-1]}
-    if not sources:
-        return NOTHING
-    if kind == "recv":
-        return Moved(wire_bytes=0, steps=1)
+    if not sources or kind == "recv":
+        return 0
     if payload_bytes is None or not devices:
-        return Moved(wire_bytes=None, steps=1)
-    return Moved(wire_bytes=-(-payload_bytes * len(sources) // max(devices, len(sources))), steps=1)
+        return None
+    return -(-payload_bytes * len(sources) // max(devices, len(sources)))
 
 
 def is_payload_at_most(instruction: HloInstruction, kind: str) -> bool:
@@ -227,29 +184,19 @@ class Overlap(NamedTuple):
     """Work between start and end.
 
     Attributes:
-        instructions: Number of instructions that work.
+        instructions: Number of instructions that work; None if not known.
         flops: Their multiplications and additions; None if not known.
         size_bytes: Bytes that they read and write; None if not known.
         covered_ratio: Largest share of the transfer that they cover, 0 to 1; None if not known.
     """
 
-    instructions: int
+    instructions: int | None
     flops: int | None
     size_bytes: int | None
     covered_ratio: float | None
 
 
-def together(steps: Sequence[Overlap]) -> Overlap:
-    """Return the work beside all steps of an operation, and the share that covers each at least."""
-    known = [step.covered_ratio for step in steps if step.covered_ratio is not None]
-    return Overlap(
-        instructions=sum(step.instructions for step in steps),
-        flops=sum_of(step.flops for step in steps),
-        size_bytes=sum_of(step.size_bytes for step in steps),
-        covered_ratio=min(known) if len(known) == len(steps) else None,
-    )
-
-
+NOT_KNOWN = Overlap(instructions=None, flops=None, size_bytes=None, covered_ratio=None)
 EXPOSED = Overlap(instructions=0, flops=0, size_bytes=0, covered_ratio=0.0)
 _EMPTY = EXPOSED._replace(covered_ratio=None)
 """Overlap of a transfer of no or unknown bytes."""
@@ -265,11 +212,6 @@ def overlaps(
     collectives. A transfer is covered as far as this work lasts as long as it. Work that several
     transfers of the same groups of devices overlap covers each part of them once: they share links,
     and the one that started first is sent first. Communication does not cover communication.
-
-    Args:
-        table: Table of the module.
-        calls: Trip counts of its loops.
-        transfers: The transfers by any key.
     """
     homes: dict[int, dict[K, Transfer]] = {}
     for key, transfer in transfers.items():
@@ -284,7 +226,6 @@ def overlaps(
 def _overlaps_in(
     rows: Sequence[int], transfers: Mapping[K, Transfer], finder: WorkFinder
 ) -> dict[K, Overlap]:
-    """Return the overlaps of the transfers of one computation."""
     found: dict[K, Overlap] = {}
     begun: dict[int, list[K]] = {}
     ended: dict[int, list[K]] = {}
@@ -337,7 +278,6 @@ def _overlaps_in(
 
 
 def _spend(time: float, queue: deque[K], unsent: dict[K, float], is_open: set[K]) -> None:
-    """Take the time of work from the transfers of a queue, first started first."""
     while time and queue:
         key = queue[0]
         if key in is_open:
@@ -354,9 +294,6 @@ def _spend(time: float, queue: deque[K], unsent: dict[K, float], is_open: set[K]
 TO_HOST = "to host"
 TO_DEVICE = "to device"
 
-_NESTED = 4
-"""Deepest nesting of a copy in the computation of its start."""
-
 _TARGETS = ("annotate_device_placement", "MoveToHost", "MoveToDevice")
 
 
@@ -369,7 +306,6 @@ class HostCopy:
     size_bytes: Annotated[int | None, Unit.BYTES, "bytes of each copy"]
     dynamic_count: Annotated[int | None, Unit.COUNT, "copies per program run"]
     loop_path: Annotated[tuple[str, ...], "enclosing loops"]
-    is_async: Annotated[bool, "whether other instructions may run at the same time"]
     op_name: Annotated[str | None, "scope path of the framework"]
     source: Annotated[str | None, "source line that it comes from"]
     origin_basis: Annotated[str | None, "way that op_name and source were found"]
@@ -389,25 +325,19 @@ _ON_HOST = f"S({HOST_SPACE})"
 
 
 def data_movement(table: InstructionTable, calls: CallCounts, origins: Origins) -> DataMovement:
-    """Return the copies between device and host memory.
-
-    Args:
-        table: Table of the module.
-        calls: Run counts of its computations.
-        origins: Origins of its values.
-    """
-    copies: list[HostCopy] = []
+    """Return the copies between device and host memory."""
+    found: list[tuple[HloInstruction, bool, int | None]] = []
     if any(_ON_HOST in shape for shape in table.shape_texts):
-        for row in table.rows_where(_may_copy):
-            instruction = table.instruction(row)
-            source, target = _sides(instruction)
-            if source is None or target is None or _is_host(source) == _is_host(target):
-                continue
-            smaller = min(source.size_bytes or 0, target.size_bytes or 0) or None
-            direction = TO_HOST if _is_host(target) else TO_DEVICE
-            copies.append(_copy(instruction, direction, smaller, calls, origins))
-    for row in table.rows_of({"custom-call", "infeed", "outfeed"}):
-        instruction = table.instruction(row)
+        rows = table.rows_where(
+            lambda traits: opcode_traits(traits.base).is_copying and traits.phase != "done"
+        )
+        for instruction in map(table.instruction, rows):
+            sides = _sides(instruction)
+            on_host = [not s.is_tuple and s.is_in_host_memory for s in sides]
+            if len(sides) == len({*on_host}) > 1:
+                size = min(side.size_bytes or 0 for side in sides) or None
+                found.append((instruction, on_host[1], size))
+    for instruction in map(table.instruction, table.rows_of({"custom-call", "infeed", "outfeed"})):
         shape, is_to_host = instruction.shape, instruction.opcode == "outfeed"
         if is_to_host:
             shape = instruction.operand_shape(0)
@@ -417,66 +347,36 @@ def data_movement(table: InstructionTable, calls: CallCounts, origins: Origins) 
                 continue
             placement = instruction.frontend_attributes.get("_xla_buffer_placement", "")
             is_to_host = target_name == "MoveToHost" or placement.endswith("host")
-        size = None if shape is None else shape.size_bytes
-        direction = TO_HOST if is_to_host else TO_DEVICE
-        copies.append(_copy(instruction, direction, size, calls, origins))
+        found.append((instruction, is_to_host, None if shape is None else shape.size_bytes))
+    copies = []
+    for instruction, is_to_host, size in found:
+        runs = calls.at(instruction.computation.place)
+        origin = origins.of_row(instruction.row)
+        copies.append(
+            HostCopy(
+                name=instruction.name,
+                direction=TO_HOST if is_to_host else TO_DEVICE,
+                size_bytes=size,
+                dynamic_count=runs.times,
+                loop_path=runs.loop_path,
+                op_name=origin.op_name,
+                source=origin.source,
+                origin_basis=origin.basis,
+                is_at_most=runs.is_at_most,
+            )
+        )
     return DataMovement(copies=tuple(copies))
 
 
-def _may_copy(traits: OpcodeTraits) -> bool:
-    return opcode_traits(traits.base).is_copying and traits.phase != "done"
-
-
-def _sides(instruction: HloInstruction) -> tuple[Shape | None, Shape | None]:
-    """Return the shapes of source and target of a copy; None where they cannot be read."""
+def _sides(instruction: HloInstruction) -> list[Shape]:
+    """Return the shapes of source and target of a copy, as far as they can be read."""
     traits = opcode_traits(instruction.opcode)
     try:
         source = instruction.operand_shape(1 if traits.base == "dynamic-update-slice" else 0)
         target = instruction.shape
     except DumpSyntaxError:
-        return None, None
+        return []
     if traits.phase == "start" and target is not None:
         wanted = 0 if traits.produced is Produced.FIRST else 1
         target = next(iter(target.tuple_shapes[wanted : wanted + 1]), None)
-    return source, target
-
-
-def _is_host(shape: Shape) -> bool:
-    return not shape.is_tuple and shape.is_in_host_memory
-
-
-def _copy(
-    instruction: HloInstruction,
-    direction: str,
-    size_bytes: int | None,
-    calls: CallCounts,
-    origins: Origins,
-) -> HostCopy:
-    runs = calls.at(instruction.computation.place)
-    origin = origins.of_row(instruction.row)
-    return HostCopy(
-        name=instruction.name,
-        direction=direction,
-        size_bytes=size_bytes,
-        dynamic_count=runs.times,
-        loop_path=runs.loop_path,
-        is_async=_is_async(instruction, calls),
-        op_name=origin.op_name,
-        source=origin.source,
-        origin_basis=origin.basis,
-        is_at_most=runs.is_at_most,
-    )
-
-
-def _is_async(instruction: HloInstruction, calls: CallCounts) -> bool:
-    """Return whether an instruction is a start, or is run by one, also inside a fusion."""
-    for _ in range(_NESTED):
-        if opcode_traits(instruction.opcode).phase == "start":
-            return True
-        sites = calls.sites_at(instruction.computation.place)
-        if not sites:
-            return False
-        instruction = sites[0].caller
-        if instruction.opcode not in ("async-start", "fusion"):
-            return False
-    return False
+    return [side for side in (source, target) if side is not None]

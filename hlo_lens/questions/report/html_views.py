@@ -564,7 +564,6 @@ def _collectives(subject: Subject, strings: Strings) -> Mapping[str, object] | N
         "length": None if memory is None else memory.layout.length,
         "start": [-1 if place.start is None else place.start for place in places],
         "end": [-1 if place.end is None else place.end for place in places],
-        "work": [None if place.work is None else strings.numbers(place.work) for place in places],
         "meshes": [_mesh_object(use.mesh, subject.topology) for use in result.meshes],
     }
 
@@ -711,8 +710,6 @@ def _names(analysis: ModuleDump) -> Iterator[str]:
     for one in found:
         yield from filter(None, (one.name, one.started_by, one.ended_by))
     yield from (level.loop for level in loops(analysis).levels[:_MOST_OF_A_KIND])
-    for place in schedule_places(analysis)[:_MOST_OF_A_KIND]:
-        yield from place.work or ()
     memory = memory_results(analysis)
     if memory is not None:
         peak = peak_of(analysis, 0)

@@ -37,14 +37,13 @@ from hlo_lens.questions.memory.results import (
     peak_by_source,
 )
 from hlo_lens.questions.memory.statement import FEW_BYTES, space_name
-from hlo_lens.questions.sharding.annotations import sharding_forms
 from hlo_lens.questions.sharding.page import NOT_KNOWN, sharding_rows
 from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.questions.snapshots.module_snapshot import module_facts
 from hlo_lens.questions.work.work import repeated_text, work, work_object
 from hlo_lens.render.result import Column, Unit, facts_object, row_objects, rows_of
 from hlo_lens.render.table import Section, Sections, Table, table_of
-from hlo_lens.render.to_json import JoinedObjects, ModulePage, RowObjects
+from hlo_lens.render.to_json import ModulePage, RowObjects
 from hlo_lens.text.dump_kinds import BEFORE, TEXT_FLAGS
 from hlo_lens.text.names import shell_word
 from hlo_lens.text.units import (
@@ -326,9 +325,6 @@ def _detail_tables(dump: ModuleDump) -> Iterator[Table]:
         title="Opcodes as written; result bytes repeat what tuples and fusions pass on",
         shown=("opcode", "instructions", "result_bytes", *("unknown_sizes",) * has_unknown),
     )
-    forms = sharding_forms(dump)
-    notes = (f"{plural(forms.unsharded, 'instruction')} without sharding",) if forms.forms else ()
-    yield Table.of(forms, title="Shardings by form", notes=notes)
     gaps = hlo_text(dump).gaps
     title = "Gaps: text that was not understood"
     totals = {"lines": sum(gap.lines for gap in gaps)}
@@ -390,8 +386,7 @@ def module_object(dump: ModuleDump) -> Mapping[str, object]:
     gaps = row_objects(GAP_COLUMNS, rows_of(module.gaps, GAP_COLUMNS))
     shardings, sharding = sharding_results(dump), None
     if shardings is not None and shardings.is_complete:
-        forms = [{"kind": "form", **row} for row in sharding_forms(dump).objects()]
-        sharding = JoinedObjects(forms, sharding_rows(shardings))  # then parameters and outputs
+        sharding = sharding_rows(shardings)
     values, has_entry = partial(RowObjects, EntrySignature.COLUMNS), module.has_entry
     has_parameters = signature.parameter_count is not None
     return {

@@ -14,26 +14,21 @@ shard_map.py, as of August 2026.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.columns import END, OPERANDS_END, STRIDE
-from hlo_lens.load.fact import fact
-from hlo_lens.program.summary import instruction_table
 from hlo_lens.questions.sharding.placement import custom_call_target
-from hlo_lens.render.result import NOT_SAVED, Records, Unit
+from hlo_lens.render.result import NOT_SAVED, Records
 from hlo_lens.shapes.named_sharding import partition_spec_text
 from hlo_lens.shapes.sharding import (
     IN_SHARDINGS,
-    MANUAL_AXES,
     MANUAL_BODIES,
     MESHES,
     OUT_SHARDINGS,
     SHARDING,
-    shardy_axes,
     shardy_meshes,
     shardy_shardings,
 )
@@ -44,7 +39,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.hlo.query import InstructionTable
-    from hlo_lens.load.module import ModuleDump
     from hlo_lens.shapes.mesh import Mesh
     from hlo_lens.shapes.sharding import HloSharding
 
@@ -76,7 +70,6 @@ class Annotation:
     shape: Annotated[str | None, "shape of the instruction, as printed"]
     sharding: Annotated[str | None, "sharding as printed"]
     spec: Annotated[str | None, "the same as partition specs"]
-    manual_axes: Annotated[str | None, "manual axes of a shard_map body"]
     source: Annotated[str | None, "source line, file:line"]
     op_name: Annotated[str | None, "operation path"]
 
@@ -100,12 +93,7 @@ class ShardingAnnotations(Records[Annotation]):
 
 
 def sharding_annotations(table: InstructionTable, given: Mesh | None = None) -> ShardingAnnotations:
-    """Return the annotations inside a module.
-
-    Args:
-        table: Instructions of the text from before optimizations, or of another that has any.
-        given: Mesh named by the user.
-    """
+    """Return the annotations inside a text; `given` is the mesh that the user names."""
     module = table.module
     meshes = shardy_meshes(module.frontend_attributes.get(MESHES, ""))
 
@@ -148,7 +136,6 @@ def sharding_annotations(table: InstructionTable, given: Mesh | None = None) -> 
                 sharding=printed or text or attributes.get(name),
                 spec=(specs(text, True) if text else None)
                 or (specs(printed, False) if printed else None),
-                manual_axes=_manual_axes(instruction),
                 source=instruction.source,
                 op_name=instruction.op_name,
             )
@@ -158,7 +145,6 @@ def sharding_annotations(table: InstructionTable, given: Mesh | None = None) -> 
 
 
 def _rows(table: InstructionTable) -> Iterator[int]:
-    """Yield the rows whose attributes contain a word of an annotation."""
     columns = table.module.columns
     text, spans = columns.source.text, columns.spans
     found = set(columns.rows_with_attribute_text(_SHARDY))
@@ -170,20 +156,11 @@ def _rows(table: InstructionTable) -> Iterator[int]:
 
 
 def _bodies(table: InstructionTable) -> Iterator[Annotation]:
-    """Yield the computations that are bodies of shard_map."""
     module = table.module
     for computation in module.computations:
         if not computation.name.startswith(_BODIES):
             continue
         call, root = next(iter(computation.callers), None), computation.root
-        makers: list[HloInstruction] = []  # of its arguments, which a custom call makes local
-        operands = () if call is None else map(call.computation.instruction, call.operand_names)
-        for maker in filter(None, operands):
-            is_element = maker.opcode == "get-tuple-element" and maker.operand_names
-            source = maker.operand_names[0] if is_element else maker.name
-            found = maker.computation.instruction(source)
-            makers += [] if found is None else [found]
-        axes = (_manual_axes(maker) for maker in makers)
         yield Annotation(
             annotation=BODY,
             instruction="" if call is None else call.name,
@@ -191,25 +168,9 @@ def _bodies(table: InstructionTable) -> Iterator[Annotation]:
             shape=None if root is None else _shape_text(root),
             sharding=None,
             spec=None,
-            manual_axes=next((text for text in axes if text is not None), None),
             source=None if call is None else call.source,
             op_name=None if call is None else call.op_name,
         )
-
-
-def _manual_axes(instruction: HloInstruction) -> str | None:
-    """Return the axes of Shardy's attribute, else those of a V3 sharding that is manual."""
-    text = instruction.frontend_attributes.get(MANUAL_AXES)
-    if text is not None:
-        return ", ".join(shardy_axes(text))
-    try:
-        sharding = instruction.sharding
-    except DumpSyntaxError:
-        return None
-    for element in () if sharding is None else sharding.elements or (sharding,):
-        if element.named is not None and element.named.manual_axes:
-            return ", ".join(axis.axis for axis in element.named.manual_axes)
-    return None
 
 
 def _shape_text(instruction: HloInstruction) -> str | None:
@@ -218,82 +179,3 @@ def _shape_text(instruction: HloInstruction) -> str | None:
     except DumpSyntaxError:
         return None
     return None if shape is None else shape.to_text(layout=False)
-
-
-_KEY = ", sharding="
-_PLAIN = r"[^{}\"]*"
-_BRACES = re.compile(
-    rf"\{{{_PLAIN}(?:\{{{_PLAIN}(?:\{{{_PLAIN}(?:\{{{_PLAIN}\}}{_PLAIN})*\}}{_PLAIN})*\}}{_PLAIN})*\}}"
-)
-"""A value in braces, nested at most four deep and without strings; others are read in full."""
-
-UNREADABLE = "[unreadable]"
-
-
-class ShardingForm(NamedTuple):
-    """Instructions with one form of sharding."""
-
-    form: Annotated[str, "kind or spelling of the sharding"]
-    instructions: Annotated[int, Unit.COUNT, "instructions that have it"]
-    distinct: Annotated[int, Unit.COUNT, "distinct texts of this form"]
-    example: Annotated[str, "the most frequent text of this form"]
-    example_instruction: Annotated[str, "the first instruction with the example"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShardingForms(Records[ShardingForm]):
-    """Forms of sharding, and the number of instructions without a sharding attribute."""
-
-    KIND: ClassVar[str] = "sharding-forms"
-    TOTALS: ClassVar[tuple[str, ...]] = ("instructions", "distinct")
-    forms: tuple[ShardingForm, ...]
-    unsharded: int
-
-
-@fact
-def sharding_forms(module: ModuleDump) -> ShardingForms:
-    """Return the forms of sharding in a module, most frequent first, then by name."""
-    table = instruction_table(module)
-    counts: Counter[str] = Counter()
-    first: dict[str, int] = {}
-    for row, text in _sharding_texts(table):
-        counts[text] += 1
-        first.setdefault(text, row)
-    by_form: dict[str, list[str]] = {}
-    for text in counts:
-        try:
-            form = table.module.reader.sharding(text).form
-        except DumpSyntaxError:
-            form = UNREADABLE
-        by_form.setdefault(form, []).append(text)
-    rows = []
-    for form, texts in by_form.items():
-        example = max(texts, key=lambda text: (counts[text], -first[text]))
-        name = table.instruction(first[example]).name
-        count = sum(counts[text] for text in texts)
-        rows.append(ShardingForm(form, count, len(texts), example, name))
-    return ShardingForms(
-        forms=tuple(sorted(rows, key=lambda row: (-row.instructions, row.form))),
-        unsharded=len(table.opcodes) - sum(counts.values()),
-    )
-
-
-def _sharding_texts(table: InstructionTable) -> Iterator[tuple[int, str]]:
-    """Yield row and sharding text of each instruction that has one.
-
-    The attribute comes before all attributes that hold free text, so the first match outside quotes
-    is it; a value that is not plain is read as an attribute list.
-    """
-    columns = table.module.columns
-    text = columns.source.text
-    starts, ends = columns.column(OPERANDS_END), columns.column(END)
-    for row in table.module.columns.rows_with_attribute_text(_KEY):
-        start, end = starts[row], ends[row]
-        place = text.find(_KEY, start, end)
-        match = _BRACES.match(text, place + len(_KEY), end)
-        if match is not None and text.count('"', start, place) % 2 == 0:
-            yield row, match[0]
-            continue
-        value = table.instruction(row).attribute("sharding")
-        if value is not None:
-            yield row, value

@@ -35,11 +35,7 @@ Example:
 @reading_options
 @output_options
 def sharding(
-    path: str,
-    mesh: Mesh | None,
-    shape: str | None,
-    reading: Reading,
-    output: Output,
+    path: str, mesh: Mesh | None, shape: str | None, reading: Reading, output: Output
 ) -> None:
     """Show the shardings of parameters and outputs, replicated values and donated arguments.
 
@@ -53,7 +49,7 @@ def sharding(
     from hlo_lens.questions.sharding.page import pages
 
     if shape is not None:
-        _draw(path, mesh, None, shape, output)
+        _draw(path, mesh, shape, output)
         return
     choose = partial(stating_mesh, mesh=mesh)
     answer_pages(path, reading, output, "sharding", pages, choose=choose)
@@ -62,62 +58,31 @@ def sharding(
 _SHARD_EXAMPLE = """\b
 Example:
   hlo-lens shard '{devices=[4,1]<=[4]}' --shape 20,16
-  hlo-lens shard --mesh x=4,y=1 --spec "x,None" --shape bf16[20,16]
-  hlo-lens shard --mesh x=4,y=2 --spec "('x','y'),None" --shape 32,16
+  hlo-lens shard "P('x', None)" --mesh x=4,y=1 --shape bf16[20,16]
 """
 
 _WIDTH = 100
 
 
 @click.command(epilog=_SHARD_EXAMPLE)
-@click.argument("sharding", required=False)
+@click.argument("sharding")
 @click.option("--shape", required=True, help="Global shape: 20,16 or bf16[20,16].")
 @mesh_option
-@click.option("--spec", help="PartitionSpec in place of SHARDING: \"('x','y'),None\".")
 @output_options
-def shard(
-    sharding: str | None,
-    shape: str,
-    mesh: Mesh | None,
-    spec: str | None,
-    output: Output,
-) -> None:
-    """Draw which device holds which slice of a value, and print all spellings of the sharding.
-
-    SHARDING is a sharding as XLA, JAX or Shardy prints it: {devices=[4,1]<=[4]}, {replicated},
-    {mesh['x'=4], [{'x'}, {}]}, NamedSharding(mesh=Mesh('x': 4), spec=P('x', None)),
-    #sdy.sharding<...>; with --mesh also P('x', None) or ('x', None). A mesh and a PartitionSpec can
-    be given instead.
-    """
-    _draw(sharding, mesh, spec, shape, output)
+def shard(sharding: str, shape: str, mesh: Mesh | None, output: Output) -> None:
+    """Draw one sharding, as hlo-lens sharding --shape does."""
+    _draw(sharding, mesh, shape, output)
 
 
-def _draw(
-    text: str | None, mesh: Mesh | None, spec: str | None, shape: str, output: Output
-) -> None:
-    """Write the drawing of a sharding, given by its text, or by a mesh and a PartitionSpec."""
+def _draw(text: str, mesh: Mesh | None, shape: str, output: Output) -> None:
     from hlo_lens.questions.sharding.shard import read_sharding, shard_report
-    from hlo_lens.shapes.named_sharding import read_partition_spec
     from hlo_lens.shapes.shape import Shape
-    from hlo_lens.shapes.sharding import HloSharding
 
     sizes = shape.strip().strip("()").rstrip(",")
     try:
         value = Shape.parse(shape if "[" in shape else f"f32[{sizes}]")
     except DumpSyntaxError as error:
         raise UsageError(f"not a shape: {shape}; write it like 20,16 or bf16[20,16]") from error
-    if (text is None) == (spec is None):
-        raise UsageError("give either SHARDING or --spec")
-    if text is not None:
-        placed, mesh = read_sharding(text, mesh, value.rank)
-    elif mesh is None:
-        raise UsageError("--spec needs --mesh")
-    else:
-        entries = read_partition_spec(spec or "")
-        if len(entries) > value.rank:
-            raise UsageError(
-                f"--spec has {len(entries)} entries, the shape {value.rank} dimensions"
-            )
-        placed = HloSharding.from_partition_spec(mesh, entries, rank=value.rank)
+    placed, mesh = read_sharding(text, mesh, value.rank)
     width = shutil.get_terminal_size((_WIDTH, 24)).columns
     output.write(shard_report(placed, value, mesh=mesh, width=width))

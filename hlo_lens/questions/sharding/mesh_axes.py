@@ -14,7 +14,7 @@ count the devices of a slice.
 Sources: xla/hlo/ir/mesh_and_axis.cc (sub-axes ``'x':(pre)size``), xla/service/spmd/shardy/
 constants.h, as of August 2026.
 
-Also: slices of a mesh, meshes that the user names, and patterns of transfers.
+Also: slices of a mesh, and meshes that the user names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -60,11 +59,6 @@ class MeshSlices:
     devices: Groups
     is_assumed: bool
 
-    @property
-    def across(self) -> Groups:
-        """The corresponding devices of all slices, for each device of the text."""
-        return tuple(zip(*self.devices, strict=True))
-
     def whole(self, groups: Groups) -> Groups | None:
         """Return groups of the text's devices as those of all slices; None for unknown devices."""
         most = max((max(group) for group in groups if group), default=-1)
@@ -73,25 +67,22 @@ class MeshSlices:
         return tuple(tuple(own[d] for d in group) for own in self.devices for group in groups)
 
 
-def mesh_slices(
+def _mesh_slices(
     size: int, devices: int, assignment: Sequence[Sequence[int]] | None
 ) -> MeshSlices | None:
     """Return the slices of a mesh; None where the text has all its devices, or slices do not fit.
 
-    Args:
-        size: Devices of the mesh.
-        devices: Devices of the text; 0 if unknown.
-        assignment: Device ids by replica and partition; None if unknown.
+    `size` counts the devices of the mesh, `devices` those of the text, `assignment` has device ids
+    by replica and partition.
     """
-    if devices < 1 or size <= devices or size % devices:
+    if size <= devices or size % devices:
         return None
     if assignment is None:
         in_order = tuple(tuple(range(k, k + devices)) for k in range(0, size, devices))
         return MeshSlices(devices=in_order, is_assumed=True)
     found = slices_of(assignment)
-    if len(found) * devices != size or any(len(own) != devices for own in found):
-        return None
-    return MeshSlices(devices=found, is_assumed=False)
+    is_fit = len(found) * devices == size and all(len(own) == devices for own in found)
+    return MeshSlices(devices=found, is_assumed=False) if is_fit else None
 
 
 _MESH_SHARDING = "sharding={mesh["
@@ -102,13 +93,10 @@ _MOST_MESHES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleMesh:
-    """Mesh of a module's devices.
+    """Mesh of a module's devices, and those of each slice where the text is of one slice.
 
-    Attributes:
-        mesh: The mesh.
-        source: ``given``, ``arguments``, ``text``, ``before_optimizations``, ``module.mlir``,
-            ``replica groups`` or ``inferred``.
-        slices: Its devices in each slice, where the text is of one slice; else None.
+    `source`: ``given``, ``arguments``, ``text``, ``before_optimizations``, ``module.mlir``,
+    ``replica groups`` or ``inferred``.
     """
 
     mesh: Mesh
@@ -151,7 +139,6 @@ class GroupAxes:
 
     @property
     def is_whole(self) -> bool:
-        """Whether groups are all devices along whole axes."""
         return self.parts == self.axes
 
 
@@ -205,17 +192,14 @@ def with_slices(
     devices: int,
     assignment: Callable[[], Sequence[Sequence[int]] | None] | None,
 ) -> tuple[ModuleMesh, ...]:
-    """Return meshes with their slices where the text is of one slice.
+    """Return meshes with their slices where the text, of `devices`, is of one slice.
 
-    Args:
-        meshes: The meshes.
-        devices: Devices of the text; 0 if unknown.
-        assignment: Returns the device ids by replica and partition; called only if needed.
+    `assignment` returns the device ids by replica and partition; called only if needed.
     """
     if not any(one.mesh.size > devices > 0 for one in meshes):
         return tuple(meshes)
     ids = None if assignment is None else assignment()
-    return tuple(replace(one, slices=mesh_slices(one.mesh.size, devices, ids)) for one in meshes)
+    return tuple(replace(one, slices=_mesh_slices(one.mesh.size, devices, ids)) for one in meshes)
 
 
 def named_meshes(module: HloModule) -> list[Mesh]:
@@ -225,18 +209,15 @@ def named_meshes(module: HloModule) -> list[Mesh]:
     """
     told = () if module.framework is None else module.framework.meshes
     found: dict[Mesh, None] = dict.fromkeys(told)
-    meshes = (
-        module.frontend_attributes.get(MESHES) if "frontend_attributes" in module.header else ""
-    )
-    for mesh in shardy_meshes(meshes or "").values():
-        found[mesh] = None
+    has_attributes = "frontend_attributes" in module.header
+    meshes = module.frontend_attributes.get(MESHES, "") if has_attributes else ""
+    found.update(dict.fromkeys(shardy_meshes(meshes).values()))
     text = module.columns.source.text
     start = text.find(_MESH_SHARDING, module.start)
+    matches = _MESH_TEXT.finditer(text, start) if start >= 0 else iter(())
     texts: dict[str, None] = {}
-    for match in _MESH_TEXT.finditer(text, start) if start >= 0 else ():
+    while len(texts) <= _MOST_MESHES and (match := next(matches, None)):
         texts[match[1]] = None
-        if len(texts) > _MOST_MESHES:
-            break
     for printed in texts:
         try:
             named = module.reader.sharding(f"{{{printed}, []}}").named
@@ -251,7 +232,6 @@ _GROUPS_TEXT = re.compile(r"replica_groups=(mesh\[[^\]]*\](?:, device_ids=\([^)]
 
 
 def _meshes_of_groups(module: HloModule) -> list[Mesh]:
-    """Return the meshes of mesh-form replica groups whose axes have names of their own."""
     found: dict[Mesh, None] = {}
     opcodes = module.opcodes
     kinds = {o for o in opcodes.different if opcode_traits(o).collective_kind is not None}
@@ -299,7 +279,6 @@ def _edges(devices: Sequence[int]) -> set[int]:
 
 
 def _sharding_edges(module: HloModule) -> set[int]:
-    """Return the edges of the entry parameters' shardings that are iotas."""
     edges: set[int] = set()
     entry, opcodes = module.entry, module.opcodes
     parameters = [row for row in entry.rows if opcodes[row] == "parameter"]
@@ -339,13 +318,13 @@ def axes_between_slices(meshes: Iterable[ModuleMesh]) -> GroupAxes | None:
     """
     for mesh in meshes:
         if mesh.slices is not None:
-            found = _axes_in(mesh.slices.across, replace(mesh, slices=None))
+            across = tuple(zip(*mesh.slices.devices, strict=True))
+            found = _axes_in(across, replace(mesh, slices=None))
             return found if found is not None and len(found.axes) == 1 else None
     return None
 
 
 def _axes_at(positions: list[list[int]], mesh: Mesh) -> GroupAxes:
-    """Return the axes of groups of positions, each in ascending order."""
     vary = [
         name
         for name, size, stride in strides_of(mesh)
@@ -449,11 +428,7 @@ def mesh_misfit(
 ) -> str:
     """Return what the program has instead of a mesh; empty if the mesh fits.
 
-    Args:
-        mesh: The mesh.
-        table: Table of the module.
-        before: Its text from before optimizations.
-        lowered: Meshes of the program as lowered.
+    `before` is its text from before optimizations, `lowered` has meshes of it as lowered.
     """
     module = table.module
     texts = [module, *([] if before is None else [before])]
@@ -484,70 +459,3 @@ def _long_axes(mesh: Mesh) -> list[tuple[str, int]]:
 
 def _sizes_text(mesh: Mesh) -> str:
     return ",".join(f"{name}={size}" for name, size in mesh.sizes.items())
-
-
-def transfer_pattern(pairs: Groups, axes: GroupAxes | None, meshes: Sequence[ModuleMesh]) -> str:
-    """Return the pattern of source and target pairs in a few words.
-
-    ``shift +1 around model``: each device sends to the next along an axis, the last to the first;
-    ``shift +1 along model``: the same without the last; else the lengths of the cycles.
-
-    >>> transfer_pattern(((0, 1), (1, 2), (2, 0)), None, ())
-    'cycle of 3'
-    """
-    moved = tuple((pair[0], pair[-1]) for pair in pairs if len(set(pair)) > 1)
-    if not moved:
-        return "moves nothing"
-    shift = _shift(moved, axes, meshes)
-    return shift or _cycles(moved)
-
-
-def _shift(
-    pairs: tuple[tuple[int, int], ...], axes: GroupAxes | None, meshes: Sequence[ModuleMesh]
-) -> str | None:
-    """Return the shift along one axis that equals the transfers, or None."""
-    if axes is None or len(axes.axes) != 1:
-        return None
-    (name,) = axes.axes
-    for module_mesh in meshes:
-        mesh = module_mesh.mesh
-        found = module_mesh.positions(pairs) if name in mesh.axis_names else None
-        if found is None:
-            continue
-        _, size, stride = next(s for s in strides_of(mesh) if s[0] == name)
-        digits = [[place // stride % size for place in pair] for pair in found]
-        around = {(target - source) % size for source, target in digits}
-        if len(around) != 1:
-            return None
-        step = around.pop()
-        step = step - size if step > size // 2 else step
-        wraps = any(source + step != target for source, target in digits)
-        if not wraps:
-            return f"shift {step:+d} along {name}"
-        every = len({tuple(pair) for pair in digits}) == size
-        return f"shift {step:+d} around {name}" if every else None
-    return None
-
-
-def _cycles(pairs: tuple[tuple[int, int], ...]) -> str:
-    """Return the lengths of the cycles and open chains of transfers."""
-    following = dict(pairs)
-    targets = set(following.values())
-    chains = [d for d in following if d not in targets]
-    lengths: Counter[tuple[bool, int]] = Counter()
-    seen: set[int] = set()
-    for first in (*chains, *following):
-        if first in seen:
-            continue
-        length, device = 0, first
-        while device in following and device not in seen:
-            seen.add(device)
-            device = following[device]
-            length += 1
-        is_chain = device != first
-        lengths[is_chain, length + is_chain] += 1
-    found = []
-    for (is_chain, length), count in sorted(lengths.items()):
-        kind = "chain" if is_chain else "cycle"
-        found.append(f"{f'{count} {kind}s' if count > 1 else kind} of {length}")
-    return ", ".join(found)

@@ -60,13 +60,22 @@ def _facts(module: ModuleDump, results: ShardingResults) -> Iterator[tuple[str, 
         yield "stage", module.stage
     yield "devices", f"{plural(table.num_devices, 'device')}{mesh_text(table.meshes)}"
     has_all = signature.parameter_count is not None
-    yield "parameters", total_text(table.parameters) if has_all else NOT_KNOWN
-    yield "outputs", total_text(table.outputs) if signature.has_outputs else NOT_KNOWN
+    yield "parameters", _total_text(table.parameters) if has_all else NOT_KNOWN
+    yield "outputs", _total_text(table.outputs) if signature.has_outputs else NOT_KNOWN
     yield "replicated", replicated_text(results)
     yield "donation", donation_text(results)
     counts = results.annotations.counts()
     if counts:
         yield "annotations", ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
+def _total_text(values: Sequence[ShardedValue]) -> str:
+    if not values:
+        return "none"
+    is_bound = any(value.is_upper_bound for value in values)  # the device's part times its tiles
+    whole = sum_text((v.global_bytes for v in values), Kind.AT_MOST if is_bound else Kind.EXACT)
+    part = sum_text(value.device_bytes for value in values)
+    return f"{len(values):,} of {whole} in all, {part} on each device"
 
 
 def _notes(module: ModuleDump, results: ShardingResults) -> Iterator[str]:
@@ -80,13 +89,9 @@ def _notes(module: ModuleDump, results: ShardingResults) -> Iterator[str]:
             "no text has them, and the mesh allows no other"
         )
     if table.unknown:
-        if results.found.before is not None or not results.found.is_per_device:
+        hint = "the *.before_optimizations.txt of the same compile has those that it names"
+        if module.before_text is not None or not results.found.is_per_device:
             hint = "no text has one that fits; the program leaves it to XLA"
-        elif module.before_text is not None:
-            hint = "the before_optimizations text has other parameters or results"
-        else:
-            text = "the *.before_optimizations.txt of the same compile"
-            hint = f"{text} has those that the program names"
         yield f"the sharding of {_sized_count(table.unknown)} is not known: {hint}"
     if not table.meshes and table.num_devices > 1:
         yield "no text names mesh axes; name them with --mesh data=2,model=4"
@@ -102,27 +107,16 @@ def _tables(results: ShardingResults) -> Iterator[Table]:
     yield _values_table("Outputs", results.table.outputs)
     by_axis = results.replicated.by_axis
     yield Table.of(by_axis, title="Replicated along an axis", is_data_only=True)
-    yield Table.of(
-        results.replicated,
-        title="Replicated values, and the savings of each device if a free axis divided them",
-        shown=(
-            *("saved_bytes", "axis", "dimension", "kind"),
-            *("name", "spec", "device_shape", "device_bytes"),
-        ),
-    )
-    yield Table.of(
-        results.donations,
-        title="Donated and donatable arguments",
-        shown=("device_bytes", "status", "name", "output", "reason"),
-    )
+    shown = "saved_bytes axis dimension kind name spec device_shape device_bytes"
+    title = "Replicated values, and the savings of each device if a free axis divided them"
+    yield Table.of(results.replicated, title=title, shown=shown.split())
+    shown = "device_bytes status name output reason"
+    title = "Donated and donatable arguments"
+    yield Table.of(results.donations, title=title, shown=shown.split())
     annotations = results.annotations
-    has_spec = any(annotation.spec for annotation in annotations.annotations)
-    what = "spec" if has_spec else "sharding"
-    yield Table.of(
-        annotations,
-        title="Annotations in the program",
-        shown=("annotation", "instruction", "shape", what, "source", "op_name"),
-    )
+    what = "spec" if any(one.spec for one in annotations.annotations) else "sharding"
+    shown = f"annotation instruction shape {what} source op_name"
+    yield Table.of(annotations, title="Annotations in the program", shown=shown.split())
 
 
 def _values_table(title: str, values: Sequence[ShardedValue]) -> Table:
@@ -201,16 +195,6 @@ def mesh_text(meshes: Sequence[Mesh]) -> str:
     return f", mesh {'; '.join(sizes)}" if sizes else ""
 
 
-def total_text(values: Sequence[ShardedValue]) -> str:
-    """Return the number of values, and their bytes in all and on one device."""
-    if not values:
-        return "none"
-    is_bound = any(value.is_upper_bound for value in values)  # the device's part times its tiles
-    whole = sum_text((v.global_bytes for v in values), Kind.AT_MOST if is_bound else Kind.EXACT)
-    part = sum_text(value.device_bytes for value in values)
-    return f"{len(values):,} of {whole} in all, {part} on each device"
-
-
 def sum_text(sizes: Iterable[int | None], kind: Kind = Kind.EXACT) -> str:
     """Return the sum of sizes, and the number of unknown ones."""
     listed = list(sizes)
@@ -233,21 +217,22 @@ def replicated_text(results: ShardingResults) -> str:
         return "; ".join([*nothing, *rest])
     size = sum_text(value.device_bytes for value in found.replicated)
     text = f"{plural(len(found.replicated), 'value')} of {size} on each device"
-    text += _remarks(found.replicated)
     savings = [
         f"{axis} would save {format_bytes(saved)} ({plural(count, 'value')})"
         for axis, count, _, saved in found.by_axis.axes
     ]
-    return "; ".join(["; dividing over ".join([text, *savings]), *rest])
+    text = "; dividing over ".join([f"{text}{_remarks(found.replicated)}", *savings])
+    return "; ".join([text, *rest])
 
 
 def _remarks(values: Sequence[ShardedValue]) -> str:
     """Return bytes with the padding of tiles, if that is much, and those in host memory, if any."""
-    sizes = [(one.value.padded_size_bytes, one.device_bytes) for one in values]
-    known = [(padded, size) for padded, size in sizes if padded is not None and size is not None]
-    padded, size = (sum(column) for column in zip(*known, strict=True)) if known else (0, 0)
-    is_much = len(known) == len(sizes) and padded > size * _PADDED
-    text = f", {format_bytes(padded)} with padding" if is_much else ""
+    size, padded = (
+        sum_of(sizes)
+        for sizes in ([v.device_bytes for v in values], [v.padded_device_bytes for v in values])
+    )
+    is_much = size is not None and padded is not None and padded > size * _PADDED
+    text = f", {format_bytes(padded or 0)} with padding" if is_much else ""
     host = [value.device_bytes for value in values if value.is_in_host_memory]
     part = "all" if len(host) == len(values) else sum_text(host)
     return f"{text}, {part} in host memory" if host else text

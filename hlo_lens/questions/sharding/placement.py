@@ -33,7 +33,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeAlias
@@ -84,9 +84,6 @@ class EntryText:
     """The entry of one text of a module.
 
     Attributes:
-        module: The text.
-        table: Its instructions.
-        signature: Its parameters and outputs.
         shardings: By value: ``sharding=`` of the custom call that returns it.
         shardy: By value: sharding in Shardy's attribute.
         told: By value: sharding known to the framework, if it compiled the module.
@@ -126,7 +123,6 @@ class ModuleShardings:
     """The texts of a module and its meshes.
 
     Attributes:
-        own: The text itself.
         before: The text from before optimizations; None if there is no other, or if it has
             other parameters or results than `own`.
         is_per_device: Whether shapes of `own` are those of one device.
@@ -263,7 +259,7 @@ def _sharding_of_source(source: HloInstruction, place: int) -> HloSharding | Non
         return None
     if sharding is None or not sharding.elements:
         return sharding
-    return sharding.elements[place] if place < len(sharding.elements) else None
+    return next(iter(sharding.elements[place : place + 1]), None)
 
 
 def custom_call_target(instruction: HloInstruction) -> str:
@@ -315,10 +311,11 @@ _LEFT_TO_XLA = "allow_spmd_sharding_propagation_to_output"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """Shapes and sharding of values; values that agree in both share one placement.
+class ShardedValue:
+    """Placement of one parameter or output, or of a leaf of one.
 
     Attributes:
+        value: Name, donation and layout, as in the text of the dump.
         global_shape: Shape of the whole; None if unknown.
         device_shape: Shape of one device's part; None if unknown.
         is_upper_bound: Whether the global shape was computed and may be smaller.
@@ -326,10 +323,11 @@ class Placement:
         source: Source of the sharding: ``arguments``, ``text``, ``before_optimizations``,
             ``shapes``, ``alias`` or None.
         spec: The sharding over `mesh`; None where there is no mesh or no spec.
-        mesh: The mesh of `spec`.
         replication_factor: Number of devices that hold each element.
+        cells: Cells of the placement in the table, computed once for equal placements.
     """
 
+    value: EntryValue
     global_shape: Shape | None
     device_shape: Shape | None
     is_upper_bound: bool = False
@@ -338,6 +336,29 @@ class Placement:
     spec: PartitionSpec | None = None
     mesh: Mesh | None = None
     replication_factor: int | None = None
+    cells: tuple[Any, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def global_bytes(self) -> int | None:
+        return None if self.global_shape is None else self.global_shape.size_bytes
+
+    @property
+    def device_bytes(self) -> int | None:
+        return None if self.device_shape is None else self.device_shape.size_bytes
+
+    @property
+    def padded_device_bytes(self) -> int | None:
+        return None if self.device_shape is None else self.device_shape.padded_size_bytes
+
+    @property
+    def is_in_host_memory(self) -> bool:
+        """Whether its layout is of host memory, which is the device's on CPU."""
+        return self.device_shape is not None and self.device_shape.is_in_host_memory
+
+    @property
+    def spec_text(self) -> str | None:
+        """The spec as JAX prints it."""
+        return None if self.spec is None else partition_spec_text(self.spec)
 
 
 _Said: TypeAlias = tuple[HloSharding | None, ...]
@@ -346,7 +367,7 @@ _Said: TypeAlias = tuple[HloSharding | None, ...]
 _SOURCES = (ARGUMENTS, "text", "before_optimizations", "text", "before_optimizations")
 
 
-def placements_of(found: ModuleShardings) -> list[Placement]:
+def _placed(found: ModuleShardings) -> list[ShardedValue]:
     """Return the placement of each parameter and output, in the order of the signature."""
     own, before = found.own, found.before
     others = {} if before is None else dict(before.items())
@@ -361,8 +382,8 @@ def placements_of(found: ModuleShardings) -> list[Placement]:
                     return own_spec, other.named.mesh
         return over_mesh(sharding, found.meshes)
 
-    known: dict[tuple[object, ...], Placement] = {}  # many values are placed alike
-    placements = []
+    known: dict[tuple[object, ...], ShardedValue] = {}  # many values are placed alike
+    placed = []
     for key, value in own.items():
         other, told = others.get(key), own.told.get(key)
         said = (
@@ -375,15 +396,15 @@ def placements_of(found: ModuleShardings) -> list[Placement]:
         shapes = [None if one is None else (one.shape, one.layout) for one in (value, other)]
         like = (*shapes, None if told is None else told.shape, *map(id, said))
         if like not in known:
-            placement = _placement(found, value, other, told, said)
-            if placement.sharding is not None:
-                text, mesh = spec(said, placement.sharding)
-                placement = dataclasses.replace(placement, spec=text, mesh=mesh)
-            known[like] = placement
-        placements.append(known[like])
+            one = _placement(found, value, other, told, said)
+            if one.sharding is not None:
+                text, mesh = spec(said, one.sharding)
+                one = dataclasses.replace(one, spec=text, mesh=mesh)
+            known[like] = dataclasses.replace(one, cells=_cells(one))
+        placed.append(dataclasses.replace(known[like], value=value))
     if "true" not in own.module.header.get(_LEFT_TO_XLA, ""):
-        _place_as_their_parameters(own.signature.values, placements)
-    return placements
+        _place_as_their_parameters(placed)
+    return placed
 
 
 def _placement(
@@ -392,7 +413,7 @@ def _placement(
     other: EntryValue | None,
     told: FrameworkValue | None,
     said: _Said,
-) -> Placement:
+) -> ShardedValue:
     """Return the placement of a value, without its spec."""
     shape = _shape_of(found.own, value)
     before = None if other is None or found.before is None else _shape_of(found.before, other)
@@ -421,7 +442,8 @@ def _placement(
         sharding = _by_shapes(whole, part, found.meshes)
         source = None if sharding is None else SHAPES
     copies = 1 if is_one_device else None  # 1 on one device, however sharded
-    return Placement(
+    return ShardedValue(
+        value=value,
         global_shape=whole,
         device_shape=part,
         is_upper_bound=is_upper_bound,
@@ -431,35 +453,25 @@ def _placement(
     )
 
 
-def _place_as_their_parameters(values: Sequence[EntryValue], placements: list[Placement]) -> None:
-    """Give outputs of unknown sharding the placement of the parameters whose buffers they have."""
-    unknown = {
-        place: alias
-        for place, placement in enumerate(placements)
-        if placement.sharding is None and placement.global_shape is None
-        if (alias := values[place].aliased_with) is not None
-    }
-    if not unknown:
-        return
+def _place_as_their_parameters(values: list[ShardedValue]) -> None:
     parameters = {
-        f"{value.number}{value.index}": placement
-        for value, placement in zip(values, placements, strict=True)
-        if value.number is not None
+        f"{one.value.number}{one.value.index}": one
+        for one in values
+        if one.value.number is not None
     }
-    aliased: dict[int, Placement] = {}
-    for place, alias in unknown.items():
-        parameter, own = parameters.get(alias), placements[place].device_shape
-        shape = None if parameter is None else parameter.device_shape
-        if parameter is None or shape is None or own is None or parameter.sharding is None:
+    for place, one in enumerate(values):
+        parameter = parameters.get(one.value.aliased_with or "")
+        if one.sharding is not None or one.global_shape is not None or parameter is None:
+            continue
+        shape, own = parameter.device_shape, one.device_shape
+        if shape is None or own is None or parameter.sharding is None:
             continue
         if (shape.element_type, shape.dimensions) == (own.element_type, own.dimensions):
-            if id(parameter) not in aliased:
-                aliased[id(parameter)] = dataclasses.replace(parameter, source=ALIAS)
-            placements[place] = aliased[id(parameter)]
+            made = dataclasses.replace(parameter, value=one.value, source=ALIAS)
+            values[place] = dataclasses.replace(made, cells=_cells(made))
 
 
 def _shape_of(text: EntryText, value: EntryValue) -> Shape | None:
-    """Return a value's shape with its layout."""
     if value.shape is None:
         return None
     try:
@@ -471,7 +483,6 @@ def _shape_of(text: EntryText, value: EntryValue) -> Shape | None:
 def _spec_over(
     sharding: HloSharding, meshes: Sequence[Mesh]
 ) -> tuple[PartitionSpec | None, Mesh | None]:
-    """Return a sharding over the first mesh whose axes give its devices."""
     for mesh in meshes:
         if mesh.axis_names and sharding.num_devices in (None, mesh.size):
             spec = sharding.to_partition_spec(mesh)
@@ -490,15 +501,13 @@ def _part_of(sharding: HloSharding | None, whole: Shape) -> Shape | None:
 
 
 def _whole_of(sharding: HloSharding | None, part: Shape) -> Shape | None:
-    """Return the largest global shape that a sharding divides into this part."""
     if sharding is None or sharding.kind is ShardingKind.TUPLE:
         return None
     counts = sharding.tile_counts if sharding.kind is ShardingKind.TILED else ()
     if len(counts) > part.rank:
         return None
-    counts += (1,) * (part.rank - len(counts))
-    pairs = zip(part.dimensions, counts, strict=True)
-    sizes = tuple(None if size is None else size * count for size, count in pairs)
+    pairs = itertools.zip_longest(part.dimensions, counts, fillvalue=1)
+    sizes = tuple(None if size is None else size * (count or 1) for size, count in pairs)
     return dataclasses.replace(part, dimensions=sizes)
 
 
@@ -511,22 +520,16 @@ def _by_shapes(whole: Shape, part: Shape, meshes: Sequence[Mesh]) -> HloSharding
         return None
     counts = []
     for size, length in zip(whole.dimensions, part.dimensions, strict=True):
-        if size is None or not length:
-            if size != length:
-                return None
-            counts.append(1)
-            continue
-        count = -(-size // length)
-        if -(-size // count) != length:
+        count = 1 if size is None or not length else -(-size // length)
+        if length != (None if size is None else -(-size // count)):
             return None
         counts.append(count)
-    mesh = meshes[0]
-    sizes = {name: size for name, size in mesh.sizes.items() if size > 1}
+    sizes = {name: size for name, size in meshes[0].sizes.items() if size > 1}
     ways = _ways(counts, sizes)
     if len(ways) != 1 or any(len(axes) > 1 for axes in ways[0]):
         return None  # several axes on one dimension have an order, which shapes do not show
     spec = tuple(axes[0] if axes else None for axes in ways[0])
-    return HloSharding.from_partition_spec(mesh, spec, rank=whole.rank)
+    return HloSharding.from_partition_spec(meshes[0], spec, rank=whole.rank)
 
 
 def _ways(counts: Sequence[int], sizes: Mapping[str, int]) -> list[tuple[tuple[str, ...], ...]]:
@@ -543,44 +546,6 @@ def _ways(counts: Sequence[int], sizes: Mapping[str, int]) -> list[tuple[tuple[s
             if len(found) > 1:
                 return found[:2]
     return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardedValue(Placement):
-    """Placement of one parameter or output, or of a leaf of one.
-
-    Attributes:
-        value: Name, donation and layout, as in the text of the dump.
-        cells: Cells of the placement in the table, computed once for equal placements.
-    """
-
-    value: EntryValue
-    cells: tuple[Any, ...] = field(repr=False, compare=False)
-
-    @property
-    def global_bytes(self) -> int | None:
-        """Bytes of the whole value, once."""
-        return None if self.global_shape is None else self.global_shape.size_bytes
-
-    @property
-    def device_bytes(self) -> int | None:
-        """Bytes of one device's part, its share of uneven tiles included."""
-        return None if self.device_shape is None else self.device_shape.size_bytes
-
-    @property
-    def padded_device_bytes(self) -> int | None:
-        """The same with the padding of tiles."""
-        return None if self.device_shape is None else self.device_shape.padded_size_bytes
-
-    @property
-    def is_in_host_memory(self) -> bool:
-        """Whether its layout is of host memory, which is the device's on CPU."""
-        return self.device_shape is not None and self.device_shape.is_in_host_memory
-
-    @property
-    def spec_text(self) -> str | None:
-        """The spec as JAX prints it."""
-        return None if self.spec is None else partition_spec_text(self.spec)
 
 
 class ShardingRow(NamedTuple):
@@ -606,13 +571,7 @@ class ShardingRow(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ShardingTable(Records[ShardingRow]):
-    """Parameters by number, then outputs by index.
-
-    Attributes:
-        values: One for each array.
-        num_devices: Partitions of the program.
-        meshes: Meshes that specs are over.
-    """
+    """Parameters by number, then outputs by index, a value for each array."""
 
     KIND: ClassVar[str] = "sharding-table"
     values: tuple[ShardedValue, ...]
@@ -621,22 +580,18 @@ class ShardingTable(Records[ShardingRow]):
 
     @property
     def records(self) -> Sequence[ShardingRow]:
-        """The rows of parameters, then of outputs."""
         return Rows(lambda place: sharded_row(self.values[place]), range(len(self.values)))
 
     @property
     def parameters(self) -> tuple[ShardedValue, ...]:
-        """The parameters."""
         return tuple(v for v in self.values if v.value.kind == "parameter")
 
     @property
     def outputs(self) -> tuple[ShardedValue, ...]:
-        """The outputs."""
         return tuple(v for v in self.values if v.value.kind == "output")
 
     @property
     def unknown(self) -> tuple[ShardedValue, ...]:
-        """Values of a program of several devices whose sharding is not known."""
         if self.num_devices == 1:
             return ()
         return tuple(v for v in self.values if v.sharding is None)
@@ -649,7 +604,7 @@ def sharded_row(value: ShardedValue) -> ShardingRow:
     return ShardingRow._make((*head, *value.cells, entry.donation, entry.aliased_with))
 
 
-def _cells(placement: Placement) -> tuple[Any, ...]:
+def _cells(placement: ShardedValue) -> tuple[Any, ...]:
     """Return the cells of a placement, from ``global_shape`` to ``is_upper_bound``."""
     whole, part = placement.global_shape, placement.device_shape
     return (
@@ -672,20 +627,5 @@ def _text(shape: Shape | None) -> str | None:
 
 def sharding_table(found: ModuleShardings) -> ShardingTable:
     """Return the table of parameters and outputs with their placements."""
-    values, placements = found.own.signature.values, placements_of(found)
-    names = [one.name for one in fields(Placement)]
-    known: dict[int, dict[str, Any]] = {}
-
-    def sharded(value: EntryValue, placement: Placement) -> ShardedValue:
-        parts = known.get(id(placement))
-        if parts is None:
-            parts = {name: getattr(placement, name) for name in names}
-            parts["cells"] = _cells(placement)
-            known[id(placement)] = parts
-        return ShardedValue(value=value, **parts)
-
-    return ShardingTable(
-        values=tuple(map(sharded, values, placements)),
-        num_devices=found.num_devices,
-        meshes=found.meshes,
-    )
+    values = tuple(_placed(found))
+    return ShardingTable(values=values, num_devices=found.num_devices, meshes=found.meshes)

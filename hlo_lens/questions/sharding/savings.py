@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
@@ -42,7 +42,7 @@ from hlo_lens.questions.sharding.placement import (
     sharding_table,
 )
 from hlo_lens.render.result import Column, Records, Result, Row, Unit, columns_of
-from hlo_lens.shapes.named_sharding import ShardingKind
+from hlo_lens.shapes.named_sharding import ShardingKind, axes_of_entry
 from hlo_lens.shapes.shape import smaller_tiles
 
 if TYPE_CHECKING:
@@ -79,15 +79,7 @@ class DonationStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Donation:
-    """One argument that is donated, or could be.
-
-    Attributes:
-        value: The argument.
-        status: Outcome for its memory.
-        output: Shape index of the output that has its memory, or could have it; empty for the whole
-            result; None for none.
-        reason: Why it is not aliased; empty if it is.
-    """
+    """One argument that is donated, or could be; an empty `output` is the whole result."""
 
     value: ShardedValue
     status: Annotated[DonationStatus, "aliased, donated but not used, lost, or could be donated"]
@@ -109,21 +101,17 @@ class Donations(Result):
     donations: tuple[Donation, ...]
 
     def rows(self) -> Iterator[Row]:
-        """Yield the rows of the arguments."""
         for one in self.donations:
             yield (one.status.value, *_OF_DONATED(sharded_row(one.value)), one.output, one.reason)
 
     def of(self, status: DonationStatus) -> tuple[Donation, ...]:
-        """Return the donations of one status."""
         return tuple(donation for donation in self.donations if donation.status is status)
 
 
 def donations(table: ShardingTable, before: HloModule | None = None) -> Donations:
     """Return the outcome for each donated argument, and the arguments that could be donated.
 
-    Args:
-        table: Parameters and outputs.
-        before: Text from before optimizations, which has the requested aliases.
+    `before` is the text from before optimizations, which has the requested aliases.
     """
     aliases = () if before is None else before.input_output_alias
     requested: dict[tuple[int | None, str], str] = {
@@ -150,19 +138,10 @@ def donations(table: ShardingTable, before: HloModule | None = None) -> Donation
         outcomes.append(Donation(value=value, status=status, output=output, reason=reason))
     for value, free in memory_pairs(waiting, table) if waiting else ():
         is_known = table.num_devices == 1 or _are_known(value, free)
-        same = (
-            "same shape, type and sharding"
-            if is_known
-            else "same shape and type, sharding not known"
-        )
-        outcomes.append(
-            Donation(
-                value=value,
-                status=DonationStatus.DONATABLE,
-                output=free.value.index,
-                reason=f"not donated; {same}",
-            )
-        )
+        same = "type and sharding" if is_known else "and type, sharding not known"
+        reason = f"not donated; same shape{',' * is_known} {same}"
+        status, output = DonationStatus.DONATABLE, free.value.index
+        outcomes.append(Donation(value=value, status=status, output=output, reason=reason))
     aliased = [one for one in outcomes if one.status is DonationStatus.ALIASED]
     others = [one for one in outcomes if one.status is not DonationStatus.ALIASED]
     others.sort(key=lambda one: -(one.value.device_bytes or 0))
@@ -188,11 +167,8 @@ def resharded(
 
     A result replaces an argument of its shape and element type that it is computed from: the only
     one, whose memory JAX may have given to another result, or one that has no result; or one that
-    is donated and has no other result.
-
-    Args:
-        table: Parameters and outputs.
-        updates: Numbers of the parameters that each output is an update of, by shape index.
+    is donated and has no other result. `updates` has the numbers of the parameters that each output
+    is an update of, by shape index.
     """
     arguments = [one for one in table.parameters if one.device_bytes]
     free = [one for one in arguments if one.value.aliased_with is None]
@@ -225,7 +201,6 @@ def resharded(
 
 
 def _is_resharded(parameter: ShardedValue, output: ShardedValue) -> bool:
-    """Return whether all but the sharding of two values agrees."""
     if parameter.spec is None or output.spec is None or not _same_sizes(parameter, output):
         return False
     return (_difference(parameter, output) or ("",))[0] == "sharding"
@@ -238,65 +213,45 @@ def memory_pairs(
 
     Outputs that are aliased already are left out; equal shardings are preferred to unknown ones.
     """
-    known, unknown = _FreeOutputs(), _FreeOutputs()
-    for output in table.outputs:
+    known: _Outputs = {}  # by type and sizes, then by placement: many agree
+    unknown: _Outputs = {}
+    for place, output in enumerate(table.outputs):
         if output.value.aliased_with is None:
-            (unknown if output.sharding is None else known).add(output)
+            alike = (unknown if output.sharding is None else known).setdefault(_kind(output), {})
+            alike.setdefault(_placement(output), deque()).append((place, output))
     waiting = [value for value in parameters if value.device_bytes]
+    fits: dict[tuple[object, object], bool] = {}
     for free, needs_known in ((known, True), (unknown, False), (known, False)):
         later = []
         for value in waiting:
-            is_tried = not needs_known or value.sharding is not None
-            match = free.take(value) if is_tried else None
-            if match is None:
+            placed, alike = _placement(value), free.get(_kind(value), {})
+            fitting = []
+            for other, same in alike.items() if not needs_known or value.sharding else ():
+                if (placed, other) not in fits:
+                    first = same[0][1]
+                    is_alike = _same_sizes(value, first) and not _difference(value, first)
+                    fits[placed, other] = is_alike
+                if fits[placed, other]:
+                    fitting.append((same[0][0], other))
+            if not fitting:
                 later.append(value)
-            else:
-                yield value, match
+                continue
+            _, other = min(fitting, key=itemgetter(0))
+            yield value, alike[other].popleft()[1]
+            if not alike[other]:
+                del alike[other]
         waiting = later
 
 
-class _FreeOutputs:
-    """Outputs whose memory no parameter has, by type and sizes, then by placement: many agree."""
+_Outputs: TypeAlias = "dict[object, dict[object, deque[tuple[int, ShardedValue]]]]"
 
-    def __init__(self) -> None:
-        self._count = 0
-        self._free: dict[object, dict[object, deque[tuple[int, ShardedValue]]]] = {}
-        self._fits: dict[tuple[object, object], bool] = {}
 
-    def _alike(self, value: ShardedValue) -> dict[object, deque[tuple[int, ShardedValue]]]:
-        shape = value.device_shape or value.global_shape
-        kind = None if shape is None else (shape.element_type, shape.dimensions)
-        return self._free.setdefault(kind, {})
-
-    def add(self, output: ShardedValue) -> None:
-        """Add an output."""
-        same = self._alike(output).setdefault(_placement(output), deque())
-        same.append((self._count, output))
-        self._count += 1
-
-    def take(self, parameter: ShardedValue) -> ShardedValue | None:
-        """Return the first output that could have a parameter's memory, and remove it."""
-        placed, free = _placement(parameter), self._alike(parameter)
-        first: tuple[int, object] | None = None
-        for other, same in free.items():
-            key = (placed, other)
-            if key not in self._fits:
-                output = same[0][1]
-                is_alike = _same_sizes(parameter, output) and not _difference(parameter, output)
-                self._fits[key] = is_alike
-            if self._fits[key] and (first is None or same[0][0] < first[0]):
-                first = (same[0][0], other)
-        if first is None:
-            return None
-        same = free[first[1]]
-        _, output = same.popleft()
-        if not same:
-            del free[first[1]]
-        return output
+def _kind(value: ShardedValue) -> object:
+    shape = value.device_shape or value.global_shape
+    return None if shape is None else (shape.element_type, shape.dimensions)
 
 
 def _placement(value: ShardedValue) -> object:
-    """Return shapes and sharding, equal for values that fit the same others."""
     sharding = value.sharding
     text = None if sharding is None else sharding.text or id(sharding)
     return value.global_shape, value.device_shape, text
@@ -307,7 +262,6 @@ def _are_known(parameter: ShardedValue, output: ShardedValue) -> bool:
 
 
 def _same_sizes(parameter: ShardedValue, output: ShardedValue) -> bool:
-    """Return whether dimensions are equal, global ones if both are known."""
     for one, other in (
         (parameter.global_shape, output.global_shape),
         (parameter.device_shape, output.device_shape),
@@ -329,10 +283,8 @@ def _difference(parameter: ShardedValue, output: ShardedValue) -> tuple[str, str
     is_alike = mine is None or yours is None or mine.text == yours.text or mine.equivalent(yours)
     if one.dimensions != other.dimensions or not is_alike:
         first, second = (
-            value.spec_text
-            if value.spec_text is not None
-            else str(value.sharding or value.device_shape)
-            for value in (parameter, output)
+            str(v.sharding or v.device_shape) if v.spec_text is None else v.spec_text
+            for v in (parameter, output)
         )
         return "sharding", first, second
     if one.memory_space != other.memory_space:
@@ -343,7 +295,6 @@ def _difference(parameter: ShardedValue, output: ShardedValue) -> tuple[str, str
 
 
 def _why_not(parameter: ShardedValue, outputs: Sequence[ShardedValue], num_devices: int) -> str:
-    """Return why no output has the memory of a donated parameter."""
     alike = [output for output in outputs if _same_sizes(parameter, output)]
     if not alike:
         return "no output has its shape"
@@ -423,13 +374,11 @@ class ReplicatedBytes(Result):
     no_axes: int
 
     def rows(self) -> Iterator[Row]:
-        """Yield savings, largest first."""
         cells = attrgetter(*(column.name for column in columns_of(Saving)))
         return ((*_OF_REPLICATED(sharded_row(one.value)), *cells(one)) for one in self.savings)
 
     @cached_property
     def by_axis(self) -> AxisSavings:
-        """Savings of each axis."""
         found: dict[str, tuple[int, int, int]] = {}
         for saving in self.savings:
             count, size, saved = found.get(saving.axis, (0, 0, 0))
@@ -459,7 +408,6 @@ def replicated_bytes(table: ShardingTable) -> ReplicatedBytes:
 
 
 def _savings(value: ShardedValue) -> Iterator[Saving]:
-    """Yield the saving of each free axis for a value, if there is any."""
     shape = value.device_shape
     size = None if shape is None else shape.padded_size_bytes
     if value.mesh is None or shape is None or size is None:
@@ -486,26 +434,24 @@ class Division(NamedTuple):
 
 
 def ways_to_divide(shape: Shape, parts: int) -> list[Division]:
-    """Return the ways to divide an array, the smallest parts first, then the longest dimension."""
-    found = [
-        Division(dimension, _part(shape, dimension, parts))
-        for dimension, length in enumerate(shape.dimensions)
-        if length and length % parts == 0
-    ]
-    lengths = shape.dimensions
-    found.sort(key=lambda one: (one.part.padded_size_bytes or 0, -(lengths[one.dimension] or 0)))
+    """Return the ways to divide an array, the smallest parts first, then the longest dimension.
+
+    Parts have the layout of the whole.
+    """
+    found = []
+    lengths = [length or 0 for length in shape.dimensions]
+    for dimension, length in enumerate(lengths):
+        if not length or length % parts:
+            continue
+        sizes = (*shape.dimensions[:dimension], length // parts, *shape.dimensions[dimension + 1 :])
+        layout = shape.layout
+        if layout is not None and layout.tiles:
+            minor = [sizes[place] or 0 for place in layout.minor_to_major]
+            layout = replace(layout, tiles=smaller_tiles(layout.tiles, minor))
+        part = replace(shape, dimensions=sizes, layout=layout)
+        found.append(Division(dimension, part))
+    found.sort(key=lambda one: (one.part.padded_size_bytes or 0, -lengths[one.dimension]))
     return found
-
-
-def _part(shape: Shape, dimension: int, parts: int) -> Shape:
-    """Return a part of an array that is divided in a dimension, with the layout of the whole."""
-    lengths = list(shape.dimensions)
-    lengths[dimension] = (lengths[dimension] or 0) // parts
-    layout = shape.layout
-    if layout is not None and layout.tiles:
-        sizes = [lengths[place] or 0 for place in layout.minor_to_major]
-        layout = replace(layout, tiles=smaller_tiles(layout.tiles, sizes))
-    return replace(shape, dimensions=tuple(lengths), layout=layout)
 
 
 def free_axes(value: ShardedValue, mesh: Mesh) -> dict[str, int]:
@@ -514,9 +460,7 @@ def free_axes(value: ShardedValue, mesh: Mesh) -> dict[str, int]:
         return {}
     if value.sharding.kind not in (ShardingKind.REPLICATED, ShardingKind.TILED):
         return {}
-    used = {
-        axis for e in value.spec if e is not None for axis in ((e,) if isinstance(e, str) else e)
-    }
+    used = {axis for entry in value.spec if entry for axis in axes_of_entry(entry)}
     named = value.sharding.named
     if named is not None:
         used |= {axis.axis for axis in (*named.manual_axes, *named.unreduced_axes)}
@@ -535,43 +479,42 @@ _COPIES = frozenset({"copy", "convert", "transpose", "bitcast"})
 def result_growth(module: HloModule, origins: Origins, index: ShapeIndex) -> int:
     """Return the most bytes of temporaries that dividing a result may add; 0 if none.
 
-    Args:
-        module: The partitioned module.
-        origins: Its origins.
-        index: Shape index of the result.
+    `index` is the shape index of the result of a partitioned module.
     """
     steps, root = origins.steps, module.entry.root_row
+
+    def is_argument(value: Value) -> bool:
+        is_parameter = module.opcodes[value.row] == "parameter"
+        return is_parameter and module.links.owners[value.row] == module.entry.place
+
+    def operands_size(value: Value) -> int:  # of a product, which are cut
+        is_product = opcode_traits(module.opcodes[value.row]).is_contraction
+        operands = steps.operands(value.row) if is_product else []
+        return sum(steps.size(steps.definition(one)) for one in operands)
+
     first = steps.definition(Value(root, index))
-    if _is_argument(module, first):
+    if is_argument(first):
         return 0
     size = steps.size(first)
     if {one.row for one in steps.users(first)} - {root}:
-        return size + _operands_size(module, origins, first)
+        return size + operands_size(first)
     is_manual = any(one in module.columns.source.text for one in _MANUAL)
     growth = 0
     waiting = [first]
     seen: set[Value] = set()
     while waiting:
         value = steps.definition(waiting.pop())
-        if value in seen or _is_argument(module, value):
+        if value in seen or is_argument(value):
             continue
         seen.add(value)
         path = origins.places.op_name(value.row)
         is_in_body = path is None or any(one in path for one in _MANUAL)
         sources = _divided_sources(module, origins, value, is_manual=is_manual and is_in_body)
         if sources is None or len(seen) > _MOST_STEPS:
-            growth += max(size, steps.size(value)) + _operands_size(module, origins, value)
+            growth += max(size, steps.size(value)) + operands_size(value)
         else:
             waiting += sources
     return growth
-
-
-def _operands_size(module: HloModule, origins: Origins, value: Value) -> int:
-    """Return the bytes of the operands of a product, which are cut; 0 of other instructions."""
-    if not opcode_traits(module.opcodes[value.row]).is_contraction:
-        return 0
-    steps = origins.steps
-    return sum(steps.size(steps.definition(one)) for one in steps.operands(value.row))
 
 
 def _divided_sources(
@@ -579,36 +522,22 @@ def _divided_sources(
 ) -> list[Value] | None:
     """Return the values that are divided as a value is; None if it cannot be divided."""
     steps, opcode = origins.steps, module.opcodes[value.row]
-    traits = opcode_traits(opcode)
     operands = steps.operands(value.row)
     if opcode in _RUNNERS:
         inside = steps.root(value.row, "calls", "to_apply")
         return None if inside is None else [Value(inside, value.element)]
-    is_convert = is_manual and opcode == "convert"
-    if opcode in _COPIES and not is_convert and _has_same_dimensions(module, value.row):
-        return operands
-    if traits.is_sourceless:
+    if opcode in _COPIES and not (is_manual and opcode == "convert"):
+        instruction = module.instruction(value.row)
+        old, new = (
+            None if one is None else sorted(str(size) for size in one.dimensions if size != 1)
+            for one in (instruction.operand_shape(0), instruction.shape)
+        )
+        if old is not None and old == new:
+            return operands
+    traits = opcode_traits(opcode)
+    if traits.is_sourceless or (opcode == "broadcast" and not is_manual):
         return []
-    if is_manual:
-        return None
-    if opcode == "broadcast":
-        return []
-    return operands if traits.is_elementwise else None
-
-
-def _has_same_dimensions(module: HloModule, row: int) -> bool:
-    instruction = module.instruction(row)
-    shape, operand = instruction.shape, instruction.operand_shape(0)
-    if shape is None or operand is None:
-        return False
-    old, new = (sorted(map(str, one.dimensions)) for one in (operand, shape))
-    return [one for one in old if one != "1"] == [one for one in new if one != "1"]
-
-
-def _is_argument(module: HloModule, value: Value) -> bool:
-    """Return whether a value is an argument of the program."""
-    is_parameter = module.opcodes[value.row] == "parameter"
-    return is_parameter and module.links.owners[value.row] == module.entry.place
+    return operands if traits.is_elementwise and not is_manual else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -617,7 +546,6 @@ class ShardingResults:
 
     Attributes:
         found: Sources of shardings and meshes.
-        table: Parameters and outputs.
         replicated: Values held by several devices.
         mesh: Mesh named by the user.
     """
@@ -634,13 +562,11 @@ class ShardingResults:
 
     @cached_property
     def donations(self) -> Donations:
-        """Donation of arguments to results."""
         before = self.found.before
         return donations(self.table, None if before is None else before.module)
 
     @cached_property
     def annotations(self) -> ShardingAnnotations:
-        """Sharding annotations inside the program."""
         from hlo_lens.questions.sharding.annotations import sharding_annotations
 
         return sharding_annotations((self.found.before or self.found.own).table, self.mesh)

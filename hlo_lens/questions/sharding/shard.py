@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
+import itertools
 import re
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.load.fact import fact
-from hlo_lens.questions.sharding.mesh_axes import axes_of_step
 from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.render.result import Records, Unit
 from hlo_lens.render.table import Report, Section, Table
 from hlo_lens.render.to_json import envelope
-from hlo_lens.shapes.mesh import AxisRef, Mesh, TileAssignment
 from hlo_lens.shapes.named_sharding import (
-    DimensionSharding,
-    NamedSharding,
     PartitionSpec,
     ShardingKind,
     named_sharding,
@@ -31,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.load.module import ModuleDump
+    from hlo_lens.shapes.mesh import Mesh
     from hlo_lens.shapes.shape import Shape
 
 
@@ -47,7 +44,6 @@ class DeviceSlice(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the device owns no element, because earlier tiles hold all of them."""
         return any(start == end for start, end in zip(self.start, self.end, strict=True))
 
 
@@ -56,10 +52,7 @@ class DeviceSlices(Records[DeviceSlice]):
     """Slices by device, in order of device ids.
 
     Attributes:
-        slices: One for each device.
-        shape: Global shape.
         shard_shape: Shape that each device's array has, padding included.
-        tile_counts: Number of tiles of each dimension.
         replication_factor: Number of devices that hold each element; None if unknown.
     """
 
@@ -72,7 +65,6 @@ class DeviceSlices(Records[DeviceSlice]):
 
     @property
     def is_uneven(self) -> bool:
-        """Whether some dimension is not divided into equal tiles."""
         sizes = zip(self.shape.dimensions, self.tile_counts, strict=True)
         return any(size is not None and size % count for size, count in sizes)
 
@@ -80,12 +72,9 @@ class DeviceSlices(Records[DeviceSlice]):
 def device_slices(
     sharding: HloSharding, shape: Shape, *, devices: Sequence[int] | None = None
 ) -> DeviceSlices:
-    """Return the slice of an array on each device.
+    """Return the slice of an array of a global shape on each device.
 
-    Args:
-        sharding: Any sharding but a tuple, in any spelling.
-        shape: Global shape of an array; dimensions without a size cannot be divided.
-        devices: Devices of the program, for a sharding that names none.
+    `devices` are those of the program, for a sharding that names none.
 
     Raises:
         DumpMismatchError: If the sharding is for another number of dimensions.
@@ -115,10 +104,9 @@ def device_slices(
             end = tuple(min((number + 1) * length, size) for number, length, size in pairs)
             owned = tuple(last - first for first, last in zip(start, end, strict=True))
             size = replace(shape, dimensions=owned, layout=None).size_bytes
+            ranges = ", ".join(f"{a}:{b}" for a, b in zip(start, end, strict=True))
             padding = None if size is None or whole is None else whole - size
-            of_tile[tile] = DeviceSlice(
-                device, f"[{_ranges(start, end)}]", tile, size, padding, start, end
-            )
+            of_tile[tile] = DeviceSlice(device, f"[{ranges}]", tile, size, padding, start, end)
         slices.append(of_tile[tile]._replace(device=device))
     return DeviceSlices(
         slices=tuple(slices),
@@ -127,10 +115,6 @@ def device_slices(
         tile_counts=counts,
         replication_factor=sharding.replication_factor(len(named) or None),
     )
-
-
-def _ranges(start: Sequence[int], end: Sequence[int]) -> str:
-    return ", ".join(f"{first}:{last}" for first, last in zip(start, end, strict=True))
 
 
 MOST_DEVICES = 2048
@@ -189,10 +173,7 @@ _LISTED = 8
 def draw_boxes(slices: DeviceSlices, *, label: str = "device", width: int = 80) -> tuple[str, ...]:
     """Return the lines of a drawing, as ``jax.debug.visualize_array_sharding`` draws it.
 
-    Args:
-        slices: Slice of each device.
-        label: Word before the device ids.
-        width: Columns of the drawing; to fit, labels are shortened, then columns of boxes cut.
+    To fit the width, labels are shortened, then columns of boxes cut.
     """
     lines: list[str] = []
     outer = slices.tile_counts[:-2]
@@ -222,17 +203,16 @@ def _sheet(
     labels = {place: _label(held, label) for place, held in holders.items()}
     least = [max(len(labels[row, k]) for row in range(rows)) for k in range(columns)]
     sizes = [size or 0 for size in slices.shape.dimensions[-2:]]
-    wanted = [_box_width(holders[0, k][0], sizes) for k in range(columns)]
+    wanted = [_box_size(holders[0, k][0], sizes)[1] for k in range(columns)]
     widths = [max(pair) for pair in zip(wanted, least, strict=True)]
-    heights = [_box_height(holders[row, 0][0], sizes) for row in range(min(rows, MOST_ROWS))]
-    shown = columns
+    heights = [_box_size(holders[row, 0][0], sizes)[0] for row in range(min(rows, MOST_ROWS))]
     if sum(widths) + columns >= width:
         widths = least
     if sum(widths) + columns >= width:
         labels = {place: text.rpartition(" ")[2] for place, text in labels.items()}
         widths = [max(len(labels[row, k]) for row in range(rows)) + 2 for k in range(columns)]
-        fitting = [k for k in range(columns) if sum(widths[: k + 1]) + k + 1 < width]
-        shown = max(1, len(fitting))
+    ends = itertools.accumulate(size + 1 for size in widths)
+    shown = max(1, sum(end < width for end in ends))
     bars = ["─" * size for size in widths[:shown]]
     yield f"┌{'┬'.join(bars)}┐"
     for row, height in enumerate(heights):
@@ -243,32 +223,25 @@ def _sheet(
             cells = [f"{text:^{size}}"[:size] for text, size in zip(texts, widths, strict=False)]
             yield f"│{'│'.join(cells)}│"
     yield f"└{'┴'.join(bars)}┘"
-    if rows > MOST_ROWS:
-        yield f"and {plural(rows - MOST_ROWS, 'more row')}"
-    if columns > shown:
-        yield f"and {plural(columns - shown, 'more column')}"
+    for count, what in ((rows - MOST_ROWS, "row"), (columns - shown, "column")):
+        if count > 0:
+            yield f"and {plural(count, f'more {what}')}"
 
 
-def _box_width(part: DeviceSlice, sizes: Sequence[int]) -> int:
-    """Return the columns inside a box: its share of the value, in the proportions of a letter."""
+def _box_size(part: DeviceSlice, sizes: Sequence[int]) -> tuple[int, int]:
     if not sizes:
-        return _NARROWEST - 2
-    share = (part.end[-1] - part.start[-1]) / max(sizes[-1], 1)
+        return 1, _NARROWEST - 2
+    shares = [
+        (end - start) / max(size, 1)
+        for start, end, size in zip(part.start[-2:], part.end[-2:], sizes, strict=True)
+    ]
     ratio = (sizes[1] if len(sizes) == 2 else 1) / max(sizes[0], 1)
-    wanted = int(share * int(BASE_HEIGHT * ratio) * _COLUMNS_PER_LINE)
-    return min(max(wanted, _NARROWEST), _WIDEST) - 2
-
-
-def _box_height(part: DeviceSlice, sizes: Sequence[int]) -> int:
-    """Return the lines inside a box."""
-    if len(sizes) < 2:
-        return 1
-    share = (part.end[-2] - part.start[-2]) / max(sizes[0], 1)
-    return max(int(share * BASE_HEIGHT) - 2, 0) + 1
+    wanted = int(shares[-1] * int(BASE_HEIGHT * ratio) * _COLUMNS_PER_LINE)
+    lines = max(int(shares[0] * BASE_HEIGHT) - 2, 0) + 1 if len(sizes) == 2 else 1
+    return lines, min(max(wanted, _NARROWEST), _WIDEST) - 2
 
 
 def _label(held: Sequence[DeviceSlice], label: str) -> str:
-    """Return the word and the ids of devices, long lists shortened."""
     ids = sorted(part.device for part in held if part.device is not None)
     if not ids:
         return f"every {label}"
@@ -295,10 +268,9 @@ class ShardingSpellings(Records[Spelling]):
     Attributes:
         v1: With a list of devices.
         v2: With an iota; None if no iota has the devices in this order.
-        v3: With mesh axes; None if mesh axes cannot express it (maximal, unknown, tuples).
+        v3: With mesh axes; None without a mesh, or if whole axes cannot express it.
         spec: The partition spec over `mesh`; None where there is none.
-        mesh: The mesh of `v3` and `spec`; None where there is none.
-        is_made_up: Whether the mesh and its names are generated.
+        mesh: The mesh of `v3` and `spec`.
     """
 
     KIND: ClassVar[str] = "sharding-spellings"
@@ -307,11 +279,9 @@ class ShardingSpellings(Records[Spelling]):
     v3: str | None
     spec: PartitionSpec | None
     mesh: Mesh | None
-    is_made_up: bool = False
 
     @property
     def records(self) -> tuple[Spelling, ...]:
-        """The forms."""
         spec = None if self.spec is None else partition_spec_text(self.spec)
         forms = {"v1": self.v1, "v2": self.v2, "v3": self.v3, "spec": spec}
         return tuple(Spelling(*pair) for pair in forms.items())
@@ -320,28 +290,22 @@ class ShardingSpellings(Records[Spelling]):
 def sharding_spellings(
     sharding: HloSharding, mesh: Mesh | None = None, *, rank: int | None = None
 ) -> ShardingSpellings:
-    """Return a sharding in all spellings.
+    """Return a sharding, of a value of `rank` dimensions and no tuple, in all spellings.
 
-    Args:
-        sharding: Any sharding but a tuple.
-        mesh: Mesh for V3 and the partition spec; None for the sharding's own, or a generated one.
-        rank: Dimensions of the value, for spellings that list each.
+    `mesh` is that of V3 and the partition spec; None for the sharding's own.
     """
-    plain = sharding.to_v2()
+    plain, named = sharding.to_v2(), sharding.named
     tiles = plain.tile_assignment
-    known = mesh or (sharding.named.mesh if sharding.named else None)
-    is_made_up = known is None or not known.axis_names
-    if known is None or is_made_up:
-        named = _over_generated_mesh(plain, rank)
-        known = named.mesh if named else None
-    else:
-        named = _over_mesh(sharding, known, rank)
-    # Two manual subgroups can divide the devices in an order that V3 cannot express, and jax does
-    # not check whether the axes that it finds give these devices.
+    mesh = mesh or (named.mesh if named else None)
+    if mesh is not None and (named is None or named.mesh != mesh):
+        spec = sharding.to_partition_spec(mesh) if mesh.axis_names else None
+        count = max(rank or 0, len(sharding.tile_counts))
+        named = None if spec is None else named_sharding(mesh, spec, count)
+    # Two manual subgroups can divide the devices in an order that V3 cannot express.
     v3 = None
     if named is not None and HloSharding.from_named(named).equivalent(plain):
         v3 = HloSharding.parse(str(named))
-    spec = None if v3 is None else v3.to_partition_spec(known)
+    spec = None if v3 is None else v3.to_partition_spec(mesh)
     if spec is not None:  # one entry for each dimension
         spec = (*spec, *(None,) * ((rank or 0) - len(spec)))
     v1: str | None = plain.text
@@ -353,98 +317,8 @@ def sharding_spellings(
             else replace(plain, tile_assignment=written, metadata="", text="").text
             for written in (tiles.as_list(), tiles.as_iota())
         )
-    return ShardingSpellings(
-        v1=v1 or plain.text,
-        v2=v2,
-        v3=None if v3 is None else v3.text,
-        spec=spec,
-        mesh=known,
-        is_made_up=is_made_up and known is not None,
-    )
-
-
-def _over_mesh(sharding: HloSharding, mesh: Mesh, rank: int | None) -> NamedSharding | None:
-    """Return a sharding by the axes of a mesh, or parts of them; None if they cannot express it."""
-    if sharding.named is not None and sharding.named.mesh == mesh:
-        return sharding.named
-    spec = sharding.to_partition_spec(mesh)
-    if spec is not None:
-        return named_sharding(mesh, spec, max(rank or 0, len(sharding.tile_counts)))
-    plain = sharding.to_v2()
-    tiles = plain.tile_assignment
-    steps = tiles.axes_of_dimensions() if tiles is not None else None
-    if steps is None or mesh.device_assignment is not None or plain.num_devices != mesh.size:
-        return None
-    return _by_steps(plain, mesh, steps, rank)
-
-
-def _over_generated_mesh(plain: HloSharding, rank: int | None) -> NamedSharding | None:
-    """Return a tiling by the axes of a generated mesh."""
-    tiles = plain.tile_assignment
-    if tiles is None or plain.kind is not ShardingKind.TILED:
-        return None
-    steps = tiles.axes_of_dimensions()
-    listed = None
-    if steps is None:  # an axis for each dimension, over devices in this very order
-        strides = [math.prod(tiles.dimensions[k + 1 :]) for k in range(len(tiles.dimensions))]
-        pairs = zip(tiles.dimensions, strides, strict=True)
-        steps = [[(size, stride)] if size > 1 else [] for size, stride in pairs]
-        sizes = tuple(size for size in tiles.dimensions if size > 1)
-        listed = TileAssignment(dimensions=sizes, device_ids=tiles.devices())
-    order = sorted({step for group in steps for step in group}, key=lambda step: -step[1])
-    mesh = Mesh(
-        axis_names=tuple(f"axis_{number}" for number in range(len(order))),
-        axis_sizes=tuple(size for size, _ in order),
-        device_assignment=listed,
-    )
-    return _by_steps(plain, mesh, steps, rank)
-
-
-_SUBGROUPS = {
-    ShardingKind.REPLICATED: "",  # unnamed axes are replicated anyway
-    ShardingKind.UNREDUCED: "unreduced_axes",
-    ShardingKind.MANUAL: "manual_axes",
-}
-
-
-def _by_steps(
-    plain: HloSharding, mesh: Mesh, steps: Sequence[Sequence[tuple[int, int]]], rank: int | None
-) -> NamedSharding | None:
-    """Return a tiling by axes of a mesh: those of its dimensions, then those of its subgroups.
-
-    Args:
-        plain: The tiling.
-        mesh: The mesh.
-        steps: For each dimension and subgroup, sizes and strides of its steps over the mesh.
-        rank: Dimensions of the value.
-    """
-
-    def place(axis: AxisRef) -> tuple[int, int]:
-        return mesh.axis_names.index(axis.axis), axis.pre_size or 1
-
-    axes: list[list[AxisRef]] = []
-    for group in steps:
-        parts = [axes_of_step(mesh, *step) for step in group]
-        if None in parts:
-            return None
-        axes.append([axis for part in parts for axis in part or ()])
-    divided = len(plain.tile_counts)
-    uses: dict[str, tuple[AxisRef, ...]] = {}
-    for kind, group_axes in zip(plain.subgroup_types, axes[divided:], strict=True):
-        name = _SUBGROUPS.get(kind)
-        if name is None:
-            return None
-        # XLA's order of the axes of a subgroup is that of the mesh
-        uses[name] = tuple(sorted((*uses.get(name, ()), *group_axes), key=place))
-    dims = [DimensionSharding(axes=tuple(group)) for group in axes[:divided]]
-    dims += [DimensionSharding()] * ((rank or 0) - len(dims))
-    return NamedSharding(
-        mesh=mesh,
-        dim_shardings=tuple(dims),
-        unreduced_axes=uses.get("unreduced_axes", ()),
-        manual_axes=uses.get("manual_axes", ()),
-        reduction=plain.reduction if "unreduced_axes" in uses else None,
-    )
+    text = None if v3 is None else v3.text
+    return ShardingSpellings(v1=v1 or plain.text, v2=v2, v3=text, spec=spec, mesh=mesh)
 
 
 ACCEPTED = (
@@ -462,11 +336,8 @@ _MESH_NAME = re.compile(r'<@"?([\w.$-]+)')
 def read_sharding(text: str, mesh: Mesh | None, rank: int) -> tuple[HloSharding, Mesh | None]:
     """Return the sharding of a text, and the mesh that names its axes.
 
-    Args:
-        text: The sharding in any spelling that ``hlo-lens report`` reads; a JAX spec as
-            ``P('x', None)`` or as ``('x', None)``, which ``str(tuple(spec))`` prints.
-        mesh: Mesh of a spelling that names axes alone; None if there is none.
-        rank: Dimensions of the value.
+    Any spelling that ``hlo-lens report`` reads; a JAX spec as ``P('x', None)`` or ``('x', None)``.
+    `mesh` is that of a spelling that names axes alone; the value has `rank` dimensions.
 
     Raises:
         UsageError: If it is none of these, or has another mesh or more dimensions.
@@ -490,7 +361,6 @@ def read_sharding(text: str, mesh: Mesh | None, rank: int) -> tuple[HloSharding,
 
 
 def _shardy(text: str, mesh: Mesh | None) -> HloSharding:
-    """Return the sharding of ``#sdy.sharding<@mesh, [...]>``."""
     meshes = {} if mesh is None else dict.fromkeys(_MESH_NAME.findall(text), mesh)
     found = shardy_shardings(text, meshes)
     if len(found) == 1 and found[0] is not None:
@@ -502,7 +372,6 @@ def _shardy(text: str, mesh: Mesh | None) -> HloSharding:
 
 
 def _jax(text: str, given: Mesh | None, rank: int) -> tuple[HloSharding, Mesh | None]:
-    """Return the sharding that JAX prints, and its mesh."""
     from hlo_lens.logs.shardings import UNCONSTRAINED, parse_value
 
     value = parse_value(text)
@@ -529,13 +398,7 @@ def shard_report(
     mesh: Mesh | None = None,
     width: int = 80,
 ) -> Report:
-    """Return the report on one sharding.
-
-    Args:
-        sharding: The sharding, in any spelling but a tuple.
-        shape: Global shape of the value.
-        mesh: Mesh of the spellings; None for a generated one.
-        width: Columns for the drawing.
+    """Return the report on one sharding of a value of a global shape, drawn in `width` columns.
 
     Raises:
         UsageError: If there is nothing to divide, or the sharding is for another number of
@@ -570,7 +433,6 @@ def shard_report(
         replication_factor=slices.replication_factor,
         is_uneven=slices.is_uneven,
         mesh=None if spellings.mesh is None else spellings.mesh.sizes,
-        mesh_is_made_up=spellings.is_made_up,
         spellings={name: getattr(spellings, name) for name in ("v1", "v2", "v3", "spec")},
         devices=slices.objects(),
     )
@@ -587,8 +449,7 @@ def _facts(slices: DeviceSlices, spellings: ShardingSpellings) -> Iterator[tuple
     copies = f", each element on {plural(factor, 'device')}" if factor and factor > 1 else ""
     yield "tiles", f"{tiles} over {many}{', no copies' if factor == 1 else copies}"
     if spellings.mesh is not None:
-        made_up = " (no mesh given; generated names)" if spellings.is_made_up else ""
-        yield "mesh", ", ".join(f"{n}={size}" for n, size in spellings.mesh.sizes.items()) + made_up
+        yield "mesh", ", ".join(f"{n}={size}" for n, size in spellings.mesh.sizes.items())
     if spellings.spec is not None:
         yield "spec", partition_spec_text(spellings.spec)
 

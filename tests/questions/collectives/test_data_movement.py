@@ -19,9 +19,9 @@ def test_copies_to_the_host_are_shown_apart() -> None:
   ROOT k = f32[1,4]{1,0} copy(e)"""
     )
     assert found.collectives == ()
-    assert [(c.name, c.direction, c.size_bytes, c.is_async) for c in found.movement.copies] == [
-        ("s", "to host", 128, True),
-        ("e", "to device", 16, False),
+    assert [(c.name, c.direction, c.size_bytes) for c in found.movement.copies] == [
+        ("s", "to host", 128),
+        ("e", "to device", 16),
     ]
 
 

@@ -61,12 +61,6 @@ def test_all_reduce_is_explained_by_the_dimension_that_is_summed_over() -> None:
         "the partitioner put it in for dot_general at /f.py:3",
         "before optimizations, m sums over dimension 1 of operand 0 (as x) and dimension 0 of "
         "operand 1 (as w), divided over model",
-        "before optimizations, operand 0 of m: dimension 1 over model (as x)",
-        "before optimizations, operand 1 of m: dimension 0 over model (as w)",
-        "each device has a partial result along model (4 devices), and gets the whole one",
-        "it reads m (dot_general), which sums over a dimension of which each device has only its "
-        "part",
-        "it goes to k, operand 0",
     )
 
 
@@ -74,7 +68,7 @@ def test_operand_is_followed_through_a_long_chain_of_operations() -> None:
     chain = "\n".join(f"  c{k + 1} = f32[16,16] sine(c{k})" for k in range(900))
     text = BEFORE.replace("  c = f32[16,16] convert(w)", f"  c0 = f32[16,16] sine(w)\n{chain}")
     found = _why("r", text.replace("dot(x, c)", "dot(x, c900)")).sentences
-    assert "before optimizations, operand 1 of m: dimension 0 over model (as w)" in found
+    assert "dimension 0 of operand 1 (as w), divided over model" in found[1]
 
 
 def test_cause_without_an_operation_of_its_path_is_not_determined() -> None:
@@ -86,13 +80,10 @@ def test_cause_without_an_operation_of_its_path_is_not_determined() -> None:
 
 def test_argument_that_is_stored_divided_is_gathered_for_a_product() -> None:
     found = _why("%g")
-    assert found.sentences[:3] == (
+    assert found.sentences == (
         "the partitioner put it in for outer at /f.py:4",
         "x is stored with dimension 1 divided over model; k needs it whole",
-        "each device has a part of dimension 0 along model (4 devices), and gets all of it",
     )
-    assert found.sentences[3].startswith("it reads parameter 0 x f32[8,4], dimension 1 over model")
-    assert found.sentences[4] == "it goes to k, operand 1, which sums over dimension 0"
 
 
 GATHERED = """HloModule jit_f, is_scheduled=true, num_partitions=4
@@ -257,9 +248,7 @@ sharding={mesh['model'=4], [{}, {}]}, metadata={op_name="sharding_constraint"}
 
 def test_collective_that_the_program_calls_is_named_so() -> None:
     found = _why("p")
-    assert found.sentences[0] == "the program asks for it: ppermute"
-    assert found.sentences[1] == "each device passes its part on: shift +1 around model"
-    assert found.sentences[-1] == "it goes to output 0 of the program"
+    assert found.sentences == ("the program asks for it: ppermute",)
 
 
 def test_neighbours_are_rows() -> None:

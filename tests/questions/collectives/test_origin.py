@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import hlo_lens
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.collectives.loop_levels import collectives_by
 from tests.questions.collectives.texts import counted
@@ -139,137 +138,24 @@ metadata={op_name="jit(f)/PATH" source_file="f.py" source_line=LINE}
 }
 """
 )
-BEFORE = (
-    f"HloModule jit_f, num_partitions=2\n\n{OPERANDS}"
-    """\
-  a = f32[8]{0} all-reduce(x), channel_id=1, replica_groups={{0,1}}, \
-use_global_device_ids=true, to_apply=add, \
-metadata={op_name="jit(f)/psum" source_file="f.py" source_line=7}
-  b = f32[24]{0} all-reduce(y), channel_id=2, replica_groups={{0,1}}, \
-use_global_device_ids=true, to_apply=add, \
-metadata={op_name="jit(f)/psum" source_file="f.py" source_line=8}
-  c = f32[8]{0} all-reduce(p), channel_id=3, replica_groups={{0,1}}, \
-use_global_device_ids=true, to_apply=add, \
-metadata={op_name="jit(f)/psum" source_file="f.py" source_line=9}
-  ROOT t = (f32[8]{0}, f32[24]{0}, f32[8]{0}) tuple(a, b, c)
-}
-"""
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "expected"),
+    [
+        ("neg", 3, [(3, "own"), (4, "operand"), (3, "own")]),
+        ("psum", 7, [(7, "combined")] * 3),
+        ("(psum:a/psum)", 7, [(7, "combined")] * 3),
+    ],
 )
-
-
-def lines(
-    path: str, line: int, before: str | None = None, after: str = COMPACT
-) -> list[tuple[int | None, str | None]]:
-    """Return line and basis of the members of a text such as `COMPACT`."""
-    text = None if before is None else hlo_lens.parse_hlo(before)
-    module = module_of(after.replace("PATH", path).replace("LINE", str(line)), text)
+def test_members_that_a_text_does_not_print_have_lines(
+    path: str, line: int, expected: list[tuple[int, str]]
+) -> None:
+    """They are those of the operands; calls of the program have that of one of them."""
+    module = module_of(COMPACT.replace("PATH", path).replace("LINE", str(line)))
     (found,) = collectives(module).collectives
     assert [one.payload_bytes for one in found.members] == [32, 96, 32]
-    return [(one.source_line, one.origin_basis) for one in found.members]
-
-
-def test_members_that_a_text_does_not_print_have_the_lines_of_their_operands() -> None:
-    assert lines("neg", 3) == [(3, "own"), (4, "operand"), (3, "own")]
-
-
-def test_members_that_the_program_asks_for_have_the_lines_of_their_calls() -> None:
-    assert lines("psum", 7, BEFORE) == [
-        (7, "own"),
-        (8, "before optimizations"),
-        (7, "combined"),
-    ], "of two calls of one shape, what makes the operand tells which it is"
-
-
-def test_members_of_a_path_of_all_have_the_lines_of_their_calls() -> None:
-    before = BEFORE.replace(
-        '"jit(f)/psum" source_file="f.py" source_line=8',
-        '"jit(f)/a/psum" source_file="f.py" source_line=8',
-    )
-    expected = ["before optimizations", "before optimizations", "combined"]
-    assert lines("(psum:a/psum)", 7, before) == [*zip((7, 8, 7), expected, strict=True)]
-    assert lines("(psum:a/psum)", 7) == [(7, "combined")] * 3
-
-
-def test_members_asked_for_in_a_loop_of_a_function_have_the_lines_of_their_calls() -> None:
-    head, _, entry = BEFORE.replace("jit(f)/", "while/body/").partition("ENTRY main {\n")
-    values = "(f32[8]{0}, f32[24]{0}, f32[8]{0})"
-    body = entry.replace("p = f32[8]{0} parameter(0)", f"w = {values} parameter(0)")
-    body = body.replace("q = f32[24]{0} parameter(1)", "p = f32[8]{0} add(w#0, w#0)")
-    body = body.replace("sine(q)", "sine(w#1)")
-    before = f"""{head}body {{
-{body}
-condition {{
-  w = {values} parameter(0)
-  ROOT p = pred[] constant(false)
-}}
-
-shard_map {{
-  w = {values} parameter(0)
-  ROOT l = {values} while(w), condition=condition, body=body, metadata={{op_name="while"}}
-}}
-
-ENTRY main {{
-  w = {values} parameter(0)
-  ROOT c = {values} call(w), to_apply=shard_map, metadata={{op_name="jit(f)/shard_map"}}
-}}
-"""
-    expected = [(7, "combined"), (8, "before optimizations"), (7, "combined")]
-    assert lines("shard_map/while/body/psum", 7, before) == expected
-
-
-def test_members_of_types_that_xla_widens_may_be_of_any_of_their_lines() -> None:
-    before = BEFORE.replace("f32[8]{0} negate", "bf16[8]{0} negate")
-    before = before.replace('neg"', 'cos"').replace("a = f32[8]", "a = bf16[8]")
-    assert lines("psum", 9, before) == [
-        (9, "combined"),
-        (8, "before optimizations"),
-        (9, "combined"),
-    ], "of bf16 and f32, both may be the f32 after"
-
-
-def test_members_that_xla_reorders_may_be_of_any_of_their_lines() -> None:
-    before = BEFORE.replace("x = f32[8]{0} n", "x = f32[2,4]{1,0} n").replace('neg"', 'cos"')
-    assert lines("psum", 9, before)[0] == (9, "combined")
-
-
-def test_members_made_by_operations_before_conversions_may_be_of_their_lines() -> None:
-    before = BEFORE.replace("all-reduce(p)", "all-reduce(n)").replace(
-        "  a = f32",
-        """  k = f32[8]{0} negate(p), metadata={op_name="jit(f)/neg" source_file="f.py"}
-  n = f32[8]{0} convert(k), metadata={op_name="jit(f)/convert" source_file="f.py"}
-  a = f32""",
-    )
-    assert lines("psum", 8, before)[0] == (8, "combined"), "the conversion may be gone"
-
-
-def test_members_made_by_fusions_of_several_results_have_the_path_of_their_own() -> None:
-    fused = """fused {
-  p = f32[8]{0} parameter(0)
-  m = f32[8]{0} multiply(p, p), metadata={op_name="jit(f)/mul" source_file="f.py" source_line=2}
-  x = f32[8]{0} negate(m), metadata={op_name="jit(f)/neg" source_file="f.py" source_line=3}
-  ROOT t = (f32[8]{0}, f32[8]{0}) tuple(x, m)
-}
-
-ENTRY"""
-    after = COMPACT.replace("ENTRY", fused).replace("(x, y, p)", "(x#0, y, x#1)")
-    after = after.replace(
-        "x = f32[8]{0} negate(p)", "x = (f32[8]{0}, f32[8]{0}) fusion(p), kind=kLoop, calls=fused"
-    )
-    before = BEFORE.replace("all-reduce(p)", "all-reduce(k)").replace(
-        "  a = f32",
-        """  k = f32[8]{0} multiply(p, p), metadata={op_name="jit(f)/mul" source_file="f.py"}
-  a = f32""",
-    )
-    assert [line for line, _ in lines("psum", 8, before, after)] == [7, 8, 9]
-
-
-def test_members_that_one_line_asks_for_are_on_it() -> None:
-    before = BEFORE.replace("source_line=8", "source_line=7").replace("line=9", "line=7")
-    assert lines("psum", 7, before) == [(7, "own")] * 3
-
-
-def test_members_whose_calls_are_not_known_have_the_line_of_one_of_them() -> None:
-    assert lines("psum", 7) == [(7, "combined")] * 3
+    assert [(one.source_line, one.origin_basis) for one in found.members] == expected
 
 
 SHARED_OUT = """HloModule m, is_scheduled=true, num_partitions=4

@@ -63,33 +63,31 @@ FOUR = "replica_groups={{0,1,2,3},{4,5,6,7}}, channel_id=1"
 
 
 @pytest.mark.parametrize(
-    ("line", "wire", "steps"),
+    ("line", "wire"),
     [
-        (f"f32[8,4] all-reduce(x), {FOUR}, use_global_device_ids=true, to_apply=add", 192, 6),
-        (f"f32[32,4] all-gather(x), {FOUR}, use_global_device_ids=true, dimensions={{0}}", 384, 3),
+        (f"f32[8,4] all-reduce(x), {FOUR}, use_global_device_ids=true, to_apply=add", 192),
+        (f"f32[32,4] all-gather(x), {FOUR}, use_global_device_ids=true, dimensions={{0}}", 384),
         (
             f"f32[2,4] reduce-scatter(x), {FOUR}, use_global_device_ids=true, dimensions={{0}}, "
             "to_apply=add",
             96,
-            3,
         ),
-        (f"f32[8,4] all-to-all(x), {FOUR}, dimensions={{0}}", 96, 3),
-        (f"f32[8,4] ragged-all-to-all(x, o, a, b, d, e), {FOUR}", 96, 3),
-        (f"f32[8,4] collective-broadcast(x), {FOUR}", 128, 3),
-        ("f32[8,4] collective-permute(x), channel_id=1, source_target_pairs={{0,1},{1,0}}", 32, 1),
-        ("f32[8,4] all-reduce(x), replica_groups={}, to_apply=add", 0, 0),
-        ("f32[8,4] collective-permute(x), channel_id=1, source_target_pairs={{0,0},{1,1}}", 0, 0),
+        (f"f32[8,4] all-to-all(x), {FOUR}, dimensions={{0}}", 96),
+        (f"f32[8,4] ragged-all-to-all(x, o, a, b, d, e), {FOUR}", 96),
+        (f"f32[8,4] collective-broadcast(x), {FOUR}", 128),
+        ("f32[8,4] collective-permute(x), channel_id=1, source_target_pairs={{0,1},{1,0}}", 32),
+        ("f32[8,4] all-reduce(x), replica_groups={}, to_apply=add", 0),
+        ("f32[8,4] collective-permute(x), channel_id=1, source_target_pairs={{0,0},{1,1}}", 0),
         (
             "f32[3] all-reduce(y), replica_groups={{0,1,2,3,4}}, channel_id=1, "
             "use_global_device_ids=true, to_apply=add",
             20,
-            8,
         ),
     ],
 )
-def test_wire_bytes_are_those_of_the_ring(line: str, wire: int, steps: int) -> None:
+def test_wire_bytes_are_those_of_the_ring(line: str, wire: int) -> None:
     found = one_of(line)
-    assert (found.wire_bytes_per_device, found.steps) == (wire, steps)
+    assert found.wire_bytes_per_device == wire
     assert found.moves_nothing == (wire == 0)
     assert (found.axis == "-", found.is_exposed is False) == (wire == 0,) * 2
 
@@ -249,18 +247,18 @@ def _places(module: ModuleDump) -> dict[str, SchedulePlace]:
     return {one.name: place for one, place in pairs}
 
 
-def test_work_between_start_and_end_is_listed_without_views() -> None:
-    assert _places(module_of(PLACED))["start"] == SchedulePlace(1, 4, ("work",))
+def test_a_collective_has_the_instants_of_start_and_end() -> None:
+    assert _places(module_of(PLACED))["start"] == SchedulePlace(1, 4)
 
 
 def test_a_collective_in_a_fusion_has_the_instant_of_the_fusion() -> None:
-    assert _places(module_of(PLACED))["inside"] == SchedulePlace(5, 5, ())
+    assert _places(module_of(PLACED))["inside"] == SchedulePlace(5, 5)
 
 
 def test_instants_are_not_known_without_a_schedule() -> None:
     module = module_of(PLACED)
     plant(module, memory_results, None)
-    assert _places(module)["start"] == SchedulePlace(None, None, ("work",))
+    assert _places(module)["start"] == SchedulePlace(None, None)
 
 
 SPARSE_CORE = """HloModule m, is_scheduled=true, num_partitions=2
@@ -294,5 +292,5 @@ def test_a_transfer_begins_where_it_gets_its_operands() -> None:
     memory = memory_results(module)
     assert memory is not None
     schedule = memory.layout.schedule or ()
-    assert place == SchedulePlace(schedule.index("update"), schedule.index("done"), ("beside",))
+    assert place == SchedulePlace(schedule.index("update"), schedule.index("done"))
     assert (one.started_by, one.ended_by, one.overlap_bytes) == ("start", "done", 3 * 64 * 4)

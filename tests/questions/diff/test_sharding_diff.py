@@ -20,7 +20,6 @@ ANNOTATION = Annotation(
     shape="f32[8]",
     sharding="{devices=[2]<=[2]}",
     spec=None,
-    manual_axes=None,
     source=None,
     op_name="jit(f)/constraint",
 )

@@ -236,14 +236,8 @@ def test_boxes_and_slices_are_those_of_jax(place: int, answers: list[Any]) -> No
 @given(tiled())
 def test_all_spellings_mean_the_same(sharding: HloSharding) -> None:
     found = sharding_spellings(sharding)
-    for text in (found.v1, found.v2, found.v3):
+    for text in (found.v1, found.v2):
         assert text is None or HloSharding.parse(text).equivalent(sharding)
-    if found.spec is not None and not set(sharding.subgroup_types) - {ShardingKind.REPLICATED}:
-        assert found.mesh is not None
-        again = HloSharding.from_partition_spec(
-            found.mesh, found.spec, rank=len(sharding.tile_counts)
-        )
-        assert again.equivalent(sharding)
 
 
 def test_spellings_over_a_given_mesh() -> None:
@@ -260,17 +254,8 @@ def test_spellings_over_a_given_mesh() -> None:
     ]
 
 
-def test_sub_axes_have_no_partition_spec_but_v3() -> None:
-    found = sharding_spellings(HloSharding.parse("{devices=[2,2]<=[4]}"), Mesh.of({"x": 4}))
-    assert (found.v3, found.spec) == ("{mesh['x'=4], [{'x':(1)2}, {'x':(2)2}]}", None)
-
-
 def test_devices_in_no_iota_order_have_no_v2() -> None:
-    found = sharding_spellings(HloSharding.parse("{devices=[2,2]3,1,2,0}"))
-    assert found.v2 is None
-    assert found.v3 == (
-        "{mesh['axis_0'=2,'axis_1'=2], device_ids=(3,1,2,0), [{'axis_0'}, {'axis_1'}]}"
-    )
+    assert sharding_spellings(HloSharding.parse("{devices=[2,2]3,1,2,0}")).v2 is None
 
 
 TEXT = """HloModule m, num_partitions=4
@@ -309,12 +294,11 @@ def test_sharding_is_drawn_listed_and_spelt() -> None:
     assert "│     device 3     │" in out
     assert "[15:20, 0:16]" in out
     assert "{devices=[4,1]0,1,2,3}" in out
-    assert "{mesh['axis_0'=4], [{'axis_0'}, {}]}" in out
 
 
 def test_mesh_and_spec_give_the_same() -> None:
     by_text = data_of("{devices=[4,1]<=[4]}", "--shape", "20,16", "--mesh", "x=4,y=1")
-    by_spec = data_of("--mesh", "x=4,y=1", "--spec", "x,None", "--shape", "20,16")
+    by_spec = data_of("P('x', None)", "--mesh", "x=4,y=1", "--shape", "20,16")
     assert by_text == by_spec
     assert by_text["spellings"] == {
         "v1": "{devices=[4,1]0,1,2,3}",
@@ -330,18 +314,10 @@ def test_mesh_and_spec_give_the_same() -> None:
         (["{devices=[4,1]<=[4", "--shape", "4,4"], "not a sharding"),
         (["{devices=[4,1]<=[4]}", "--shape", "4"], "for 2 dimensions"),
         (["{devices=[4]<=[4]}", "--shape", "x"], "not a shape"),
-        (["--shape", "4"], "either SHARDING or --spec"),
-        (["{replicated}", "--spec", "x", "--mesh", "x=4", "--shape", "4"], "either SHARDING"),
-        (["--spec", "x", "--shape", "4"], "--spec needs --mesh"),
-        (["--spec", "z", "--mesh", "x=4", "--shape", "4"], "no axis 'z'"),
-        (["--spec", "x,x", "--mesh", "x=4", "--shape", "4,4"], "overlap"),
-        (["--spec", "x,None", "--mesh", "x=4", "--shape", "4"], "2 entries"),
-        (["--spec", "x;y", "--mesh", "x=4", "--shape", "4"], "not a partition spec"),
-        (["--spec", "x y", "--mesh", "x=4", "--shape", "4"], "not a partition spec"),
-        (["--spec", "x", "--mesh", "x:4", "--shape", "4"], "not a mesh"),
-        (["--spec", "x", "--mesh", "x=0", "--shape", "4"], "not a mesh"),
+        (["P('x', 'x')", "--mesh", "x=4", "--shape", "4,4"], "overlap"),
+        (["P('x')", "--mesh", "x:4", "--shape", "4"], "not a mesh"),
         (["{{replicated}}", "--shape", "4"], "tuple"),
-        (["--spec", "x", "--mesh", "x=99999999", "--shape", "4"], "more than 1048576 devices"),
+        (["P('x')", "--mesh", "x=99999999", "--shape", "4"], "more than 1048576 devices"),
     ],
 )
 def test_wrong_use_is_an_error_of_one_line(arguments: list[str], message: str) -> None:

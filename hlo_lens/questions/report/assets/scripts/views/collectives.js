@@ -1,7 +1,7 @@
 // Collectives: sums by kind and axis, the mesh, bars over the schedule, and a table of all.
 
 import { meshPicture } from "devices";
-import { append, block, choice, el, filterKey, instructionLink, joined, noteList, pictureTable, printable,
+import { append, block, choice, el, filterKey, instructionLink, noteList, pictureTable, printable,
   replace } from "dom";
 import { formatCount, plural } from "format";
 import { tableListing } from "listing";
@@ -10,7 +10,6 @@ import { lanes } from "spans";
 
 const LANES = 24;
 const ROWS = 400;
-const WORK = 12;
 
 export const view = {
   name: "collectives",
@@ -122,13 +121,9 @@ class Collectives {
       return;
     }
     const cell = (title) => this.cell(this.rowOf(record), title);
-    const names = (this.data.work[record.k] || []).map((number) => this.page.strings[number]);
     replace(this.readout, el("b", {}, `${record.kind} over ${cell("axis")}`), " ",
       instructionLink(record.name, this.page), `, ${cell("payload_bytes")} of ${record.element_type || "?"}, `
-      + `${cell("dynamic_count")} times, ${cell("wire_bytes_per_run")} on the wire; ${cell("covered_ratio") || "cover not known"}`,
-      names.length ? [`: ${plural(names.length, "instruction")} between start and end, `,
-        ...joined(names.slice(0, WORK).map((name) => instructionLink(name, this.page))),
-        names.length > WORK ? `, [${names.length - WORK} others]` : ""] : "");
+      + `${cell("dynamic_count")} times, ${cell("wire_bytes_per_run")} on the wire; ${cell("covered_ratio") || "cover not known"}`);
   }
 }
 
