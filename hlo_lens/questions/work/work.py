@@ -170,13 +170,12 @@ def _repeated(module: ModuleDump, values: DeviceValues, devices: int) -> list[Re
 def work_object(module: ModuleDump) -> dict[str, object]:
     """Return the JSON object of the work of a module; null where not known."""
     found = work(module)
-    is_known = found.repeated_flops is not None
     rows = [{"axis": axis or None, "flops": n} for axis, n in found.by_axis.items()]
     return {
         "flops": found.flops,
         "equal_share_flops": found.equal_share_flops,
         "repeated_flops": found.repeated_flops,
-        "repeated": rows if is_known else None,
+        "repeated": None if found.repeated_flops is None else rows,
     }
 
 
@@ -335,20 +334,15 @@ class MeshAxes:
     def of(self, held: Held) -> tuple[str, ...]:
         """Return the axes along which all devices hold the same; none if these are no axes."""
         if held not in self._names:
-            self._names[held] = tuple(
-                name
-                for name, size, stride in self._strides
-                if size > 1 and self._is_same(held, size, stride)
-            )
+            names = []
+            for name, size, stride in self._strides:
+                seen: dict[int, int] = {}
+                across = (one - one // stride % size * stride for one in self._positions)
+                pairs = zip(across, held.classes, strict=False)
+                if size > 1 and all(seen.setdefault(place, one) == one for place, one in pairs):
+                    names.append(name)
+            self._names[held] = tuple(names)
         return self._names[held]
-
-    def _is_same(self, held: Held, size: int, stride: int) -> bool:
-        seen: dict[int, int] = {}
-        for device, position in enumerate(self._positions):
-            across = position - position // stride % size * stride
-            if seen.setdefault(across, held.classes[device]) != held.classes[device]:
-                return False
-        return True
 
 
 @fact

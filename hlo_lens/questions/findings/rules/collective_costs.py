@@ -36,8 +36,7 @@ def exposed_collective(known: ModuleDump) -> Iterator[Finding]:
 
     What: In a loop, a collective runs while nothing else does, or the work between its start and
     its end is too small to last as long as the transfer.
-    Why it costs: The transfer adds to the time of each trip. The saving in bytes of memory or on
-    the wire is none; the message has the bytes that are not covered.
+    Why it costs: The transfer adds to the time of each trip.
     Fix: Let XLA overlap it: --xla_gpu_enable_latency_hiding_scheduler=true on GPU (TPU's compiler
     does it by default); unroll the scan by two, so that the next layer's weights are gathered while
     this layer computes; or gather less (another axis, a smaller type).
@@ -91,7 +90,7 @@ def tiny_collective(known: ModuleDump) -> Iterator[Finding]:
     other.
     Why it costs: Each run costs the latency of the network, whatever its size: 32 to 97 us for 1
     KiB between the eight GPUs of one H100 host (XLA's default_collective_perf_table.txtpb), and
-    devices wait for each other. 200 of them are some 10 ms in each step.
+    devices wait for each other.
     Fix: Compute the value once after the loop (sum the partial results, then reduce once), or
     combine several: lax.psum takes a tuple of arrays.
     Fine when: The reduced value is needed before the next, as a norm over a sharded dimension is;
@@ -175,8 +174,7 @@ def collective_between_slices(known: ModuleDump) -> Iterator[Finding]:
     axis crosses slices or hosts, and keep model and fsdp axes inside one.
     Fine when: It is the data axis, and its transfers are covered by work; or no axis is small
     enough for a slice or host. Between hosts it is an info, unless the axis fits into a host and
-    another one, which stays inside of hosts, sends at most half as much. --prove cannot apply it:
-    the order of devices is not part of the program.
+    another one, which stays inside of hosts, sends at most half as much.
     """
     slices = [mesh.slices for mesh in collectives(known).meshes]
     is_assumed = any(one is not None and one.is_assumed for one in slices)

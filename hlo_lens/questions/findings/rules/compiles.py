@@ -35,7 +35,7 @@ def recompiled_function(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, 
     What: The dump of one process has three compiles or more of a function of the same name, whose
     arguments differ in shape or element type.
     Why it costs: Each new shape costs a whole compile, seconds to minutes, and memory for another
-    executable. In serving or evaluation this happens at each new length of a batch or sequence.
+    executable.
     Fix: Pad inputs to a few sizes (buckets), or to the largest one; keep the last, smaller batch
     out (drop_remainder); pass Python numbers as arrays.
     jax.config.update("jax_explain_cache_misses", True) prints the reason of each compile.
@@ -130,8 +130,7 @@ def mesh_topology(known: ModuleDump) -> Iterator[Finding]:
     What: target_arguments of the dump describe a slice of 4x4x4 chips or more whose axes do not
     wrap. Slices of v4, v5p and 7x of this size are tori: each axis is a ring.
     Why it costs: Nothing in memory; but XLA chooses the algorithms of collectives for another
-    network, and each of them takes up to twice as long as on the torus. Code and estimates of time
-    are not those of the real slice.
+    network, and each of them takes up to twice as long as on the torus.
     Fix: Name the wraparound in the topology: jax.experimental.topologies.get_topology_desc(
     "v5p:4x4x4", "tpu", wrap=(True, True, True)). what-if --target v5p:4x4x4 does so.
     Fine when: Only memory is of interest; or the slice really has no wraparound. Without

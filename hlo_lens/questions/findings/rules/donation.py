@@ -53,8 +53,7 @@ def undonated_argument(known: ModuleDump) -> Iterator[Finding]:
     argument, and the argument is not donated. The old and the new value are in memory together: the
     parameters and the optimizer state of a training step twice, the cache of a decoding step twice.
     Why it costs: The bytes of the argument, on every device, during the whole step. The saving is
-    "up to": XLA copies a donated argument that is still read after its result is written. --prove
-    compiles the program again with the donation.
+    "up to": XLA copies a donated argument that is still read after its result is written.
     Fix: Donate the argument where the function is jitted: jax.jit(step,
     donate_argnames=("state",)), and use only the returned value afterwards. Donation needs equal
     shardings: give out_shardings where the result's is left to XLA.
@@ -137,14 +136,13 @@ def unused_donation(known: ModuleDump) -> Iterator[Finding]:
     What: The function was jitted with the argument in donate_argnums or donate_argnames, and the
     compiled program does not reuse its memory: no result has its shape, element type, layout or
     sharding, or XLA dropped the alias. Or the result is the argument, updated, and divided in
-    another way: JAX then drops the donation before the program is text. The evidence has the
-    reason.
+    another way: JAX then drops the donation before the program is text.
     Why it costs: The argument and the result that should replace it are in memory together, as if
-    it were not donated. JAX prints a warning once ("Some donated buffers were not usable").
+    it were not donated.
     Fix: Make the result like the argument: cast it to the argument's element type. Where both are
-    divided in different ways, give the argument the sharding of the result in in_shardings, since
-    the result is the next argument; or the result that of the argument, where the result is the
-    larger. Where no result belongs to the argument, donating it saves nothing.
+    divided in different ways, give the argument the sharding of the result in in_shardings; or the
+    result that of the argument, where the result is the larger. Where no result belongs to the
+    argument, donating it saves nothing.
     Fine when: The caller only wants the argument's memory to be freed after the call, which
     donation does on its own.
     """
@@ -279,12 +277,10 @@ def lost_alias(known: ModuleDump) -> Iterator[Finding]:
     copy takes the bytes that the donation was to save, if it is alive at the peak, and the time to
     move them, in a loop once for each iteration.
     Fix: Read the old value before the update is made, and return the updated value only: in a loop
-    carry one version, update it with .at[i].set(...), and use what was read before. Compare the old
-    and new value in another function.
+    carry one version, update it with .at[i].set(...), and use what was read before.
     Fine when: Old and new value are both needed. Copies that are not alive at the peak are an info.
     Those that only the order of XLA's schedule asks for are no findings, since no change of the
-    program is known to avoid them; nor are those of replicated arguments that are used in parts
-    (M003).
+    program is known to avoid them.
     """
     memory = memory_results(known)
     if memory is None or memory.peak is None:
@@ -351,16 +347,6 @@ def _is_needed(known: ModuleDump, row: int) -> bool:
     return True
 
 
-def _is_divided_again(known: ModuleDump, row: int, number: int | None) -> bool:
-    """Return whether a device uses its part of a copied argument that is replicated (M003)."""
-    shardings = sharding_results(known)
-    savings = () if shardings is None else shardings.replicated.savings
-    uses = uses_of(hlo_text(known), Value(row)) or ()
-    return any(one.value.value.number == number for one in savings) and any(
-        is_own_slice(hlo_text(known), use) for use in uses
-    )
-
-
 def _copied(known: ModuleDump, row: int) -> str | None:
     """Return the donated or carried value that an instruction copies in the same layout."""
     module, steps = hlo_text(known), origins(known).steps
@@ -376,7 +362,12 @@ def _copied(known: ModuleDump, row: int) -> str | None:
     if module.computations[module.links.owners[row]].is_entry:
         aliases = module.input_output_alias
         donated = {(one.parameter_number, one.parameter_index) for one in aliases}
-        if (number, source.element) not in donated or _is_divided_again(known, row, number):
+        shardings = sharding_results(known)  # a device may use its part of a replicated one (M003)
+        savings = () if shardings is None else shardings.replicated.savings
+        is_replicated = any(one.value.value.number == number for one in savings)
+        uses = uses_of(module, Value(row)) or () if is_replicated else ()
+        is_divided = any(is_own_slice(module, use) for use in uses)
+        if (number, source.element) not in donated or is_divided:
             return None
         path = origins(known).places.op_name(source.row)
         return f"donated argument {path or module.instruction(source.row).name}"

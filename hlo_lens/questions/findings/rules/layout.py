@@ -68,15 +68,14 @@ def short_dimension(known: ModuleDump) -> Iterator[Finding]:
     on), eight rows at a time. In a dot or convolution, the contracted dimension or the columns are
     less than a multiple of that, and a fifth of the unit's work or more is padding.
     Why it costs: The padding takes the unit's time: a contracted dimension of 64 takes that of 128.
-    FLOP wasted are those of the padded product less those of the product; dimensions that can be
-    merged count as merged. The saving is the part that takes longer than moving the operands
-    between the device's memory and the unit (peak rates of jax/_src/tpu_info.py): none in products
-    that are bound by memory, whose finding is an info.
+    FLOP wasted are those of the padded product less those of the product. The saving is the part
+    that takes longer than moving the operands between the device's memory and the unit (peak rates
+    of jax/_src/tpu_info.py): none in products that are bound by memory, whose finding is an info.
     Fix: Choose sizes that are multiples of 128 (256 from v6e on): a vocabulary of 50304 for 50257,
     8 heads of 128 for 16 heads of 64; or merge the dimension with another one.
     Fine when: The size is given by the model, or the product is a small part of the program.
     Products with less than a hundredth of the FLOP are no findings; below 100 GFLOP saved it is an
-    info. It cannot be proven with --prove, which does not change shapes.
+    info.
     """
     if backend_of_dump(known) != "tpu":
         return
@@ -174,11 +173,9 @@ def padded_value(known: ModuleDump) -> Iterator[Finding]:
     dimensions up to whole tiles. At the peak, arrays of one shape are padded by a quarter of their
     memory or more; the evidence has the dimension that does not fill its tile.
     Why it costs: The padding takes memory, and is read, written and sent with the array. The saving
-    is the padding of these values; those computed from them change too, and XLA may choose another
-    layout for the new shape.
+    is the padding of these values.
     Fix: Make the dimension a multiple of its tile (128 for the most minor one), or merge it with
-    the next one: 16 heads of 8 elements as one dimension of 128. A dimension of size 1, or a few,
-    is best kept away from the end of the shape.
+    the next one: 16 heads of 8 elements as one dimension of 128.
     Fine when: The array is small, or its shape is given by the model, as the size of a head is. It
     is an info below 5% of the peak, below 1 MiB, and where the dimension fills half a tile.
     """

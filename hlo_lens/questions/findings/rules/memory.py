@@ -65,8 +65,8 @@ def dominant_value(known: ModuleDump) -> Iterator[Finding]:
     key and value heads of grouped queries. Or one value of another content holds more than half. Of
     a program that does not fit, a tenth is enough for either.
     Why it costs: The peak is these values. Attention scores grow with the square of the sequence,
-    logits with the vocabulary, and both are there once more for the backward pass. A program that
-    does not fit because of them is rarely short of capacity. The saving is their size.
+    logits with the vocabulary, and both are there once more for the backward pass. The saving is
+    their size.
     Fix: Attention in blocks: jax.nn.dot_product_attention(..., implementation="cudnn") on GPU, the
     flash or splash attention of jax.experimental.pallas.ops.tpu on TPU, or jax.lax.map with
     jax.checkpoint. The loss for a part of the sequence at a time:
@@ -288,8 +288,7 @@ def lost_offload(known: ModuleDump) -> Iterator[Finding]:
     sharding of memory kind pinned_host, or a checkpoint policy that offloads), and the compiled
     program has no bytes in host memory.
     Why it costs: The values stay in the memory of the device, as if nothing had been asked. XLA
-    drops the placement without a message where it cannot move the value, for example because it is
-    not stored in a loop's stack, or a flag of the offloading passes is missing.
+    drops the placement without a message where it cannot move the value.
     Fix: Offload by the name of the value:
     jax.checkpoint_policies.save_and_offload_only_these_names( names_which_can_be_offloaded=["x"],
     offload_src="device", offload_dst="pinned_host", ...) with checkpoint_name(value, "x"); for
@@ -384,8 +383,7 @@ def fragmented_heap(known: ModuleDump) -> Iterator[Finding]:
     placement is a heuristic, and a lower bound without any fragmentation may not exist.
     Fix: Let values of one size follow each other: the same chunk sizes in loops, batch and sequence
     dimensions that are not changed slightly between layers (padding to one size). On GPU
-    --xla_gpu_enable_while_loop_double_buffering=false keeps fewer copies. A newer XLA may place
-    better: hlo-lens bisect compares versions.
+    --xla_gpu_enable_while_loop_double_buffering=false keeps fewer copies.
     Fine when: The program fits: where it takes at most four fifths of the memory of a device that
     is known, nothing is said. Below 64 MiB, or below a quarter of the memory, it is an info: no
     change of the program is known to avoid it.

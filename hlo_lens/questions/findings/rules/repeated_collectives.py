@@ -63,12 +63,9 @@ def repeated_all_gather(known: ModuleDump) -> Iterator[Finding]:
 
     What: Two all-gathers of one computation have the same operand, dimension and groups: the second
     makes what the first made.
-    Why it costs: The bytes of the second all-gather on the wire. XLA merges equal all-gathers,
-    unless something keeps them apart: different channels or metadata of the partitioner, a barrier,
-    a copy or a conversion between operand and gather.
+    Why it costs: The bytes of the second all-gather on the wire.
     Fix: Give the value its gathered sharding once, before its uses, with all other axes that divide
-    it: y = jax.lax.with_sharding_constraint(x, P(None, "model")), and use y. It is in memory from
-    the first use to the last then.
+    it: y = jax.lax.with_sharding_constraint(x, P(None, "model")), and use y.
     Fine when: XLA gathers it again to save memory (``.remat`` in the name), or one is of the
     forward and one of the backward pass (fully sharded parameters are gathered again on purpose,
     since the gathered ones do not fit): those are no findings. The two are so far apart that

@@ -285,8 +285,7 @@ def gathering_constraint(known: ModuleDump) -> Iterator[Finding]:
     What: In the text before optimizations, a with_sharding_constraint on a computed value leaves
     out a mesh axis that divides its operand, and the partitioner gathers the value over this axis.
     Why it costs: The bytes of the gathered value on the wire, and the same computation on all
-    devices of the axis from there on. Often the constraint was written before the axis was added to
-    the mesh, or copied from a value with other dimensions.
+    devices of the axis from there on.
     Fix: Keep the axis in the constraint: P("fsdp", None, "model") for an activation whose last
     dimension model divides; or leave the constraint out. what-if --constraint "drop FILE:LINE"
     compiles the program without it.
@@ -505,14 +504,12 @@ def cut_dimension(known: ModuleDump) -> Iterator[Finding]:
 
     What: A split, slice or concatenation along a dimension that a mesh axis divides, so that each
     device has parts of several results: the partitioner sends the pieces around (all-to-all,
-    collective-permute). The usual case is one product for queries, keys and values whose result is
-    split, with a weight of P(None, "model").
+    collective-permute).
     Why it costs: The bytes of the pieces, in the forward and in the backward pass, where nothing
     would be sent if each device had the same part of each result.
     Fix: Make what is split a dimension of its own, that nothing divides: a weight of shape (width,
     3, heads, depth) with P(None, None, "model"), q, k, v = jnp.moveaxis(qkv, -3, 0); or one weight
-    for each. Checkpoints with the fused layout can be reshaped when they are read. --prove cannot
-    apply it.
+    for each. --prove cannot apply it.
     Fine when: Few bytes are sent: a shift by one position along a divided sequence, or jnp.roll,
     which is no finding.
     """

@@ -74,8 +74,7 @@ def repeated_work(known: ModuleDump) -> Iterator[Finding]:
     What: The axis divides an input of the program, or nothing, and matrix products whose operands
     are the same on all devices along it: each device computes what the others do.
     Why it costs: With an axis of n devices, a repeated product takes n times the share of the time
-    that it needs, and its operands and results take n times their memory. What is saved for the
-    backward pass is whole as well, and often what is sent.
+    that it needs, and its operands and results take n times their memory.
     Fix: Name the axis again after the first value that has lost it: x =
     jax.lax.with_sharding_constraint(x, P("fsdp", None, None)). An axis is lost where another
     sharding takes its place (a table P("model", "fsdp") that tokens divided over fsdp are looked up
@@ -418,12 +417,10 @@ def unrolled_computation(known: ModuleDump) -> Iterator[Finding]:
     """The same computation is in the program many times instead of in a loop.
 
     What: Products of one line of the program and one shape occur eight times or more outside of
-    each other's loop, as a Python loop over layers makes them. Lines of libraries do not count: all
-    dense layers share them.
+    each other's loop, as a Python loop over layers makes them.
     Why it costs: Time to compile, which grows with the number of instructions, and the size of the
-    program's code. Memory is often larger too: XLA may run what it likes first.
-    Fix: Stack the parameters of the layers and use jax.lax.scan over them, in flax nn.scan. unroll=
-    of scan keeps a few iterations together where the loop itself costs.
+    program's code.
+    Fix: Stack the parameters of the layers and use jax.lax.scan over them, in flax nn.scan.
     Fine when: It compiles fast enough. Below 16 copies, or in programs of less than 5,000
     instructions, it is an info.
     """
