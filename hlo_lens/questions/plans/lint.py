@@ -25,6 +25,9 @@ from hlo_lens.program.summary import (
 from hlo_lens.questions.findings.findings import (
     WARNING_SHARE,
     Findings,
+    Proof,
+    keep,
+    kept,
     module_findings,
     unproven_findings,
     whole,
@@ -37,7 +40,6 @@ from hlo_lens.questions.findings.page import (
     lint_report,
     rule_object,
 )
-from hlo_lens.questions.findings.proofs import Proof, keep, kept
 from hlo_lens.questions.findings.rule import all_rules
 from hlo_lens.questions.findings.settings import (
     Selection,

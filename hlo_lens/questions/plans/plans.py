@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
-from hlo_lens.questions.findings.proofs import keep_answer, kept_answer
+from hlo_lens.questions.findings.findings import keep_answer, kept_answer
 from hlo_lens.questions.sharding.savings import (
     DonationStatus,
     donations,

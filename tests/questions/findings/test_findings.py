@@ -12,8 +12,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.questions.findings.finding import Finding, Remedy, Saves, SavingBasis, Severity
-from hlo_lens.questions.findings.findings import all_findings, judged, with_proofs
-from hlo_lens.questions.findings.proofs import Proof
+from hlo_lens.questions.findings.findings import Proof, all_findings, judged, with_proofs
 from hlo_lens.questions.findings.rule import PARTS, DumpRule, ModuleRule, all_rules, find_rule
 from hlo_lens.text.errors import UnknownNameError
 from tests.corpus import ROOT

@@ -11,8 +11,7 @@ from click.testing import CliRunner
 import hlo_lens
 from hlo_lens.cli import main
 from hlo_lens.questions.findings.finding import Saves, SavingBasis, Severity, savings_text
-from hlo_lens.questions.findings.findings import module_findings, with_proofs
-from hlo_lens.questions.findings.proofs import Proof
+from hlo_lens.questions.findings.findings import Proof, module_findings, with_proofs
 from hlo_lens.text.errors import MissingPackageError
 from tests.corpus import SAMPLES
 
