@@ -85,9 +85,6 @@ def check_variables(variables: Mapping[str, str]) -> list[Finding]:
         findings = [_note(what, 'export XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text"')]
     elif "xla_dump_hlo_as_text" not in flags and "xla_dump_hlo_as" in flags:
         findings = [_error(f"XLA_FLAGS={flags} writes no text", "add --xla_dump_hlo_as_text")]
-    if variables.get("JAX_COMPILATION_CACHE_DIR"):
-        what = "JAX_COMPILATION_CACHE_DIR is set: programs in that cache are not compiled or dumped"
-        findings.append(_warning(what, "JAX_ENABLE_COMPILATION_CACHE=false for this run"))
     return findings
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.questions.collectives.operand_shardings import ChangedAxes
     from hlo_lens.questions.sharding.placement import ShardedValue
-    from hlo_lens.shapes.shape import Shape, ShapeIndex
+    from hlo_lens.shapes.shape import Shape
 
 
 _MOST_STEPS = 64
@@ -64,26 +64,15 @@ def are_all_uses(module: HloModule, value: Value, is_wanted: Callable[[Use], boo
     return has_uses
 
 
-def is_used(module: HloModule, value: Value) -> bool:
-    """Return whether an array has uses, or is in a tuple, or leaves otherwise."""
-    return any(True for _ in value_flow(module).array_uses(value))
-
-
 def maker_of(module: HloModule, value: Value) -> Value | None:
     """Return the value whose instruction computes an array's elements; None if not in the text."""
     return value_flow(module).maker(value)
 
 
-def operand_of(module: HloModule, row: int, position: int, element: ShapeIndex = ()) -> Value:
-    """Return an operand of an instruction, or an element of it; `NOTHING` if not in the text."""
-    operand, read = module.links.operand(row, position)
-    return Value(operand, (*read, *element))
-
-
 def operands_of(module: HloModule, row: int) -> list[Value]:
-    """Return the operands of an instruction."""
+    """Return the operands of an instruction; `NOTHING` for those that are not in the text."""
     count = len(module.links.operands_of(row))
-    return [operand_of(module, row, position) for position in range(count)]
+    return [Value(*module.links.operand(row, position)) for position in range(count)]
 
 
 def shape_of(module: HloModule, value: Value) -> Shape | None:
@@ -367,18 +356,15 @@ def _parts(known: ModuleDump, collective: Collective) -> tuple[Part, ...]:
     """Return operands and results; none of a ring of permutes, whose values are of its steps."""
     module = hlo_text(known)
     start, end = instruction_of(module, collective), end_of(module, collective)
-    if collective.performed_as == RING:
+    if collective.performed_as == RING or start is None or end is None or end.shape is None:
         return ()
-    if start is None or end is None or end.shape is None:
-        return ()
-    operands = operands_of(module, start.row)
-    results = [Value(end.row)]
+    operands, results = operands_of(module, start.row), [Value(end.row)]
     if end.shape.is_tuple:
         results = [Value(end.row, (k,)) for k in range(len(end.shape.tuple_shapes))]
     if any(one.row == NOTHING for one in operands) or len(results) != len(operands):
         return ()
-    pairs = zip(operands, results, strict=True)
-    return tuple(Part(operand, result) for operand, result in pairs if is_used(module, result))
+    flow, pairs = value_flow(module), zip(operands, results, strict=True)
+    return tuple(Part(*pair) for pair in pairs if any(True for _ in flow.array_uses(pair[1])))
 
 
 def by_line(collectives: Iterable[Collective]) -> Iterator[list[Collective]]:

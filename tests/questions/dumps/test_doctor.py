@@ -40,9 +40,9 @@ def test_machine_has_versions_flags_and_recipes() -> None:
     assert f"hlo-lens  {hlo_lens.__version__}" in result.stdout
     assert "add --xla_dump_hlo_as_text" in result.stdout
     assert "PyTorch/XLA" in result.stdout
-    data = json.loads(run("-f", "json", env={"JAX_COMPILATION_CACHE_DIR": "/c"}).stdout)
+    data = json.loads(run("-f", "json").stdout)
     assert set(data["versions"]) >= {"hlo-lens", "Python", "system", "jax", "jaxlib"}
-    assert [one["level"] for one in data["variables"]] == ["note", "warning"]
+    assert [one["level"] for one in data["variables"]] == ["note"]
 
 
 def test_whole_dump_is_fine() -> None:

@@ -73,11 +73,8 @@ def recompiled_function(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, 
 _LEAST_BYTES = 1 << 20
 """Least bytes of copies that are worth a word."""
 
-_SLICES = {
-    **{2: "v5e:2x2", 4: "v5e:2x2", 8: "v5e:2x4", 16: "v5e:4x4", 32: "v5e:4x8", 64: "v5e:8x8"},
-    **{128: "v5e:8x16", 256: "v5e:16x16"},
-}
-"""Slice of as many chips as devices."""
+_SLICES = {2: "2x2", 4: "2x2", 8: "2x4", 16: "4x4", 32: "4x8", 64: "8x8", 128: "8x16", 256: "16x16"}
+"""Slice of v5e of as many chips as devices."""
 
 
 @dump_rule("X006")
@@ -117,7 +114,8 @@ def cpu_memory(modules: Sequence[ListingFacts]) -> Iterator[tuple[int, Finding]]
     if largest.has_program:
         path = shell_word(largest.path) if largest.path else "DIR"
         words = ["hlo-lens what-if", path, largest.module_option]
-        fix = f"{' '.join(filter(None, words))} --target {_SLICES.get(devices, 'h100_sxm')}"
+        target = f"v5e:{_SLICES[devices]}" if devices in _SLICES else "h100_sxm"
+        fix = f"{' '.join(filter(None, words))} --target {target}"
     message = f"compiled for {devices} CPU devices: memory is not that of a TPU or GPU{copies}"
     yield place, Finding(message=message, fix=fix, severity=Severity.INFO)
 

@@ -205,17 +205,16 @@ class _Case:
         )
 
     def _message(self, savings: Sequence[Saving]) -> str:
-        first = savings[0].value
-        held = sum(one.value.padded_device_bytes or 0 for one in savings)
-        more = f" and {plural(len(savings) - 1, 'other')}" if len(savings) > 1 else ""
+        first, count = savings[0].value, len(savings)
+        held = format_bytes(sum(one.value.padded_device_bytes or 0 for one in savings))
         roles = dict.fromkeys(self.role(one.value) for one in savings)
-        what = f" of {' and '.join(roles)}" if OTHER not in roles else ""
+        what = f"{held} of {' and '.join(roles)}" if OTHER not in roles else held
+        names = f"{_name(savings[0])} ({what}) is"
+        if count > 1:
+            names = f"{_name(savings[0])} and {plural(count - 1, 'other')} ({what}) are"
         axes = {} if first.mesh is None else free_axes(first, first.mesh)
-        return (
-            f"{_name(savings[0])}{more} ({format_bytes(held)}{what}) {'are' if more else 'is'} "
-            f"replicated over {','.join(axes) or savings[0].axis} "
-            f"({first.replication_factor or savings[0].axis_size} copies)"
-        )
+        copies = first.replication_factor or savings[0].axis_size
+        return f"{names} replicated over {','.join(axes) or savings[0].axis} ({copies} copies)"
 
     def _changes(self, savings: Sequence[Saving]) -> tuple[Remedy, ...]:
         arguments = [one.value.name or "" for one in sharded_parameters(self.known)]
