@@ -29,11 +29,6 @@ from hlo_lens.text.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-ERROR = "error"
-WARNING = "warning"
-NOTE = "note"
-FINE = "fine"
-
 
 class Finding(NamedTuple):
     """A statement for the user, with what to do.
@@ -46,7 +41,7 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-_error, _warning, _note = (partial(Finding, level) for level in (ERROR, WARNING, NOTE))
+_error, _warning, _note = (partial(Finding, level) for level in ("error", "warning", "note"))
 
 
 # ---- flags --------------------------------------------------------------------------------------
@@ -79,7 +74,7 @@ def check_debug_options(text: str) -> list[Finding]:
 def check_variables(variables: Mapping[str, str]) -> list[Finding]:
     """Return findings on the environment variables of a process that matter for dumps."""
     flags = variables.get("XLA_FLAGS", "")
-    findings = [Finding(FINE, f"XLA_FLAGS={flags}")]
+    findings = [Finding("fine", f"XLA_FLAGS={flags}")]
     if "xla_dump_to" not in flags:
         what = "XLA_FLAGS asks for no dump here: a program started from here writes none"
         findings = [_note(what, 'export XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text"')]
@@ -157,7 +152,7 @@ def _dump_findings(dump: Dump, modules: Sequence[ModuleDump]) -> list[Finding]:
     if not modules:
         what = "no file has a name of XLA's: other texts of the same module cannot be found"
         findings.append(_note(what, f"a folder written with {AS_TEXT} has more"))
-    return findings or [Finding(FINE, "every module has the texts that hlo-lens reads")]
+    return findings or [Finding("fine", "every module has the texts that hlo-lens reads")]
 
 
 def _reasons(path: str, error: HloLensError) -> list[Finding]:
@@ -205,11 +200,7 @@ _RECIPES = {
 
 
 def doctor_report(path: str | None) -> Report:
-    """Return the report on this machine and a dump; `modules` is None where none can be read.
-
-    Args:
-        path: File, folder or archive; None for the machine alone.
-    """
+    """Return the report on this machine and a dump; `modules` is None where none can be read."""
     variables = check_variables(os.environ)
     versions, cache = _installed_versions(), _cache_text()
     dump: Dump | None = None

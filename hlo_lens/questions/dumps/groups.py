@@ -186,12 +186,7 @@ def _memory(module: ListingFacts) -> int:
 
 
 def _marks(own: Sequence[ModuleGroup], *, has_numbers: bool) -> dict[int, str]:
-    """Return the marks of the groups of a process, by identity.
-
-    Args:
-        own: The groups.
-        has_numbers: Whether some module of the dump has a number: the others are copies of texts.
-    """
+    """Return the marks of the groups of a process, by identity."""
     whole = [
         group
         for group in own

@@ -201,13 +201,7 @@ _DIED = "the process that read it died; it may have run out of memory"
 def known_listings(
     modules: Sequence[ModuleDump], *, progress: Progress | None = None, on_all_cores: bool = False
 ) -> list[ListingFacts]:
-    """Return the facts of modules, computed once; those of logs have names only.
-
-    Args:
-        modules: The modules, on which the facts are kept.
-        progress: Called with modules done and modules in all.
-        on_all_cores: Whether to compute those of many modules on all cores, and no others.
-    """
+    """Return the facts of modules, computed once; those of logs have names only."""
     programs = [module for module in modules if module.log is None]
     make = hashed_facts if needs_fingerprints(programs) else listing_facts
     if on_all_cores:
@@ -236,13 +230,7 @@ def facts_of(
     progress: Progress | None = None,
     processes: int | None = None,
 ) -> list[ListingFacts]:
-    """Return the facts of modules, in their order; of one that cannot be read, the problem.
-
-    Args:
-        modules: Modules of one dump.
-        progress: Called with modules done and modules in all.
-        processes: Number of worker processes; None for as many as help.
-    """
+    """Return the facts of modules, in their order; of one that cannot be read, the problem."""
     from hlo_lens.load.workers import map_modules
 
     with_fingerprint = len({module.folder for module in modules}) > 1

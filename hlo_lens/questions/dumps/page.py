@@ -74,15 +74,7 @@ def ls_report(
     sort: str = "peak",
     is_grouped: bool = True,
 ) -> Report:
-    """Return the report that lists some modules of a dump.
-
-    Args:
-        dump: The dump.
-        modules: Those of its modules to list.
-        facts: Facts of each.
-        sort: Order of the groups: ``peak``, ``size``, ``flops`` or ``name``.
-        is_grouped: Whether the compiles of one function are one row.
-    """
+    """Return the report that lists some modules of a dump."""
     groups = module_groups(facts, sort=sort, is_grouped=is_grouped)
     across = across_processes(facts) if len(groups.processes) > 1 else None
     odd = () if across is None else tuple(_difference_notes(across, dump.path))

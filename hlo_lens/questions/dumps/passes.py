@@ -37,18 +37,13 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump, Stage
     from hlo_lens.load.programs import Progress
 
-TEMP = "temp"
-ALIAS = "alias"
-COLLECTIVE = "collective"
-OPCODE = "opcode"
-NAME = "name"
 
 _TRACKED = {
-    COLLECTIVE: "logical collectives of this kind",
-    OPCODE: "instructions with this opcode",
-    TEMP: "bytes of temporaries, estimated",
-    ALIAS: "outputs that are the memory of a parameter",
-    NAME: "instructions and computations with this name",
+    "collective": "logical collectives of this kind",
+    "opcode": "instructions with this opcode",
+    "temp": "bytes of temporaries, estimated",
+    "alias": "outputs that are the memory of a parameter",
+    "name": "instructions and computations with this name",
 }
 
 _START = "pipeline-start"
@@ -56,11 +51,11 @@ _START = "pipeline-start"
 
 def kind_of(subject: str) -> str:
     """Return what a word of the user names: a key of `_TRACKED`."""
-    if subject in (TEMP, ALIAS):
+    if subject in ("temp", "alias"):
         return subject
     if subject in COLLECTIVE_KINDS:
-        return COLLECTIVE
-    return OPCODE if subject in OPCODES else NAME
+        return "collective"
+    return "opcode" if subject in OPCODES else "name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +105,7 @@ class PassTrack(Records[PassChange]):
 
     @property
     def unit(self) -> Unit:
-        return Unit.BYTES if self.subject == TEMP else Unit.COUNT
+        return Unit.BYTES if self.subject == "temp" else Unit.COUNT
 
     @property
     def appears(self) -> PassChange | None:
@@ -171,7 +166,7 @@ def track(
     tracks = []
     for place, subject in enumerate(subjects):
         measures = [None if one is None else one[place] for one in by_text]
-        if kind_of(subject) == NAME and not any(one is not None and one[0] for one in measures):
+        if kind_of(subject) == "name" and not any(one is not None and one[0] for one in measures):
             texts = [dump.hlo for dump in (dumps[0], dumps[-1]) if dump.hlo is not None]
             names = {instruction.name for text in texts for instruction in text.instructions}
             raise UnknownNameError(
@@ -202,18 +197,18 @@ def _measures(
 
     def measure(subject: str) -> _Measure:
         kind = kind_of(subject)
-        if kind == TEMP:
+        if kind == "temp":
             estimate = memory_estimate(instruction_table(dump), backend=backend, in_text_order=True)
             return None if estimate is None else estimate.temp_bytes, ()
-        if kind == COLLECTIVE:
+        if kind == "collective":
             names = [one.name for one in collectives(dump).collectives if one.kind == subject]
-        elif kind == OPCODE:
+        elif kind == "opcode":
             names = []
             for one in module.instructions:
                 traits = opcode_traits(one.opcode)
                 if one.opcode == subject or (traits.base, traits.phase) == (subject, "start"):
                     names.append(one.name)
-        elif kind == ALIAS:
+        elif kind == "alias":
             names = [
                 f"{{{','.join(map(str, alias.output_index))}}}=parameter {alias.parameter_number}"
                 for alias in module.input_output_alias
@@ -289,12 +284,6 @@ def pages(
 ) -> Iterator[ModulePage]:
     """Yield a page for each module with texts of passes, on the subjects that words name.
 
-    Args:
-        modules: Modules; those without texts of passes are left out.
-        words: Subjects: a kind of collective, an opcode, ``temp``, ``alias``, or the name of an
-            instruction.
-        progress: Called with texts done and texts in all, for each module.
-
     Raises:
         MissingDumpError: If no module has texts of passes.
         UnknownNameError: If a name is in no text.
@@ -334,7 +323,7 @@ def _object(
 
 def _section(module: ModuleDump, track: PassTrack) -> Section:
     shown = ("text", "pipeline", "after", "before_count", "after_count", "change")
-    names = () if track.subject == TEMP else ("added", "removed")
+    names = () if track.subject == "temp" else ("added", "removed")
     table = Table.of(track, title="Where it changes", shown=(*shown, *names))
     columns = tuple(
         replace(column, unit=track.unit) if column.unit is Unit.COUNT else column
@@ -346,7 +335,7 @@ def _section(module: ModuleDump, track: PassTrack) -> Section:
         title=f"{module.name}: {track.subject}",
         facts=tuple(_facts(track)),
         tables=(replace(table, columns=columns),) if track.changes else (),
-        notes=(*[unread] * bool(track.unread), *[estimated] * (track.subject == TEMP)),
+        notes=(*[unread] * bool(track.unread), *[estimated] * (track.subject == "temp")),
     )
 
 

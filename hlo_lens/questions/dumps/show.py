@@ -129,12 +129,7 @@ def _unknown(name: str, modules: Sequence[ModuleDump]) -> UnknownNameError:
 
 
 def pages(modules: Iterable[ModuleDump], *, names: Sequence[str] = ()) -> Iterator[ModulePage]:
-    """Yield a page for each module.
-
-    Args:
-        modules: The modules.
-        names: Instructions and computations, as tables print them; none for all instructions.
-    """
+    """Yield a page for each module."""
     for module in modules:
         if not module.has_hlo:
             yield page_without_hlo(module, instructions=None, rows=None)

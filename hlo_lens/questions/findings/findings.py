@@ -195,13 +195,7 @@ def findings_basis(found: Findings) -> FindingsBasis:
 def judged(
     found: Iterable[Finding], known: ModuleDump, *, is_kept: bool = False
 ) -> tuple[Finding, ...]:
-    """Return findings with share and severity, gravest first, without negligible ones.
-
-    Args:
-        found: The findings; severities that they have are kept.
-        known: Their module.
-        is_kept: Whether negligible ones are kept.
-    """
+    """Return findings with share and severity, gravest first, without negligible ones."""
     rated = []
     for one in map(whole(known).weighed, found):
         saves, size = one.saves, one.saves.bytes or 0
@@ -387,8 +381,14 @@ def all_findings(known: ModuleDump) -> Findings:
         return Findings(findings=())
     hlo_text(known).links.all_operands()  # rules ask for those of most computations
     memory, unknown = memory_results(known), {}
-    if memory is None:
-        unknown = dict.fromkeys((MEMORY, PEAK), f"memory is not known: {_why(known)}")
+    if memory is None and is_estimate_left_out(known):
+        why = not_estimated_text(len(hlo_text(known).columns), known.path, known.address)
+        unknown = dict.fromkeys((MEMORY, PEAK), f"memory is not known: {why}")
+    elif memory is None:
+        from hlo_lens.questions.memory.estimate import why_no_estimate
+
+        why = why_no_estimate(instruction_table(known)) or "the dump has no buffer assignment"
+        unknown = dict.fromkeys((MEMORY, PEAK), f"memory is not known: {why}")
     elif memory.peak is None:
         unknown = {PEAK: "the values at the peak are not known"}
     found: list[Finding] = []
@@ -438,20 +438,8 @@ def _joined(
     return [*causes, *others]
 
 
-def _why(known: ModuleDump) -> str:
-    if is_estimate_left_out(known):
-        return not_estimated_text(len(hlo_text(known).columns), known.path, known.address)
-    from hlo_lens.questions.memory.estimate import why_no_estimate
-
-    return why_no_estimate(instruction_table(known)) or "the dump has no buffer assignment"
-
-
 def dump_findings(modules: Sequence[ListingFacts]) -> dict[int, tuple[Finding, ...]]:
-    """Return the findings by position of the module to blame.
-
-    Args:
-        modules: Facts of the modules; with fingerprints, if they are in several folders.
-    """
+    """Return the findings by position of the module to blame."""
     found: dict[int, tuple[Finding, ...]] = {}
     for rule in all_rules():
         for place, one in rule.find(modules) if isinstance(rule, DumpRule) else ():

@@ -166,12 +166,7 @@ def _section(view: FindingsView, title: str) -> Section:
 
 
 def counts_text(found: Findings, *, is_whole: bool = True) -> str:
-    """Return the number of findings by severity, and of rules that are not decided.
-
-    Args:
-        found: The findings.
-        is_whole: Whether the whole text could be read.
-    """
+    """Return the number of findings by severity, and of rules that are not decided."""
     counted = found.counted
     counts = [(s, sum(one.severity is s for one in counted)) for s in Severity]
     parts = [

@@ -103,13 +103,7 @@ _RULES: list[Rule] = []
 def module_rule(
     code: str, *, needs: str = "", is_root: bool = False
 ) -> Callable[[FindInModule], FindInModule]:
-    """Register a function as the rule of a code about one module.
-
-    Args:
-        code: Its code.
-        needs: `MEMORY` or `PEAK`, without which it is not called; empty for neither.
-        is_root: Whether findings of other rules on its mesh axes are symptoms of its findings.
-    """
+    """Register a function as the rule of a code about one module."""
 
     def register(find: FindInModule) -> FindInModule:
         _RULES.append(ModuleRule(code, find, needs, is_root))

@@ -231,9 +231,6 @@ FILE = "hlo-lens.toml"
 def nearest_settings(config: str | None = None) -> LintSettings:
     """Return the settings in a file, else in the nearest one that has a table ``[lint]``.
 
-    Args:
-        config: Path of the file; None to search the current folder and those above it.
-
     Raises:
         UnreadableError: If the file cannot be read.
         UsageError: If its settings are not understood, or it has none.
@@ -304,13 +301,7 @@ class Sieve:
         return cls(settings=settings, checkout=Checkout.here())
 
     def sift(self, found: Findings, module: str, *, is_of_dump: bool = False) -> Findings:
-        """Return the wanted findings; those that settings, comments or baseline suppress, marked.
-
-        Args:
-            found: The findings.
-            module: Name of their module.
-            is_of_dump: Whether they are about several modules: the baseline may have them at any.
-        """
+        """Return the wanted findings, marked where settings, comments or baseline suppress them."""
         selection = self.settings.selection
         least = selection.least or LeastSaving()
         wanted = [one for one in found.findings if selection.wants(one.code)]
@@ -356,12 +347,7 @@ class Sieve:
 def with_sifted_findings(
     modules: Sequence[ModuleDump], sieve: Sieve | None = None
 ) -> list[ModuleDump]:
-    """Return modules whose `module_findings` are sifted, with those about all modules together.
-
-    Args:
-        modules: The modules of a command.
-        sieve: Settings; None for the nearest ones.
-    """
+    """Return modules whose `module_findings` are sifted, with those about all modules together."""
     sifted = _Sifted(sieve or Sieve.usual())
     sifted.modules = [
         one.stating(findings=partial(sifted.of_module, place)) for place, one in enumerate(modules)

@@ -265,11 +265,6 @@ def maker_place(known: ModuleDump, name: str, index: str) -> SourceLocation | No
     Copies into the layout of a result have no line of their own. Where nothing has one, it is the
     line that calls the program, which chooses the shardings of results. A result of a combined
     collective has the line of its part.
-
-    Args:
-        known: The module.
-        name: Name of the instruction of the result.
-        index: Shape index of the result in that of the entry, as XLA prints it.
     """
     module, of_values = hlo_text(known), origins(known)
     root = Value(module.entry.root_row, parse_index(index))

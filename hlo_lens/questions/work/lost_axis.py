@@ -119,7 +119,7 @@ class _AxisMarks(Marks):
 
         Sizes alone tell: near what it reads is the batch of a device, near its result the whole.
         """
-        if not self._batches or not self._hlo.opcodes[row].startswith(_GATHERS):
+        if not self._batches or not self._hlo.opcodes[row].startswith(("all-gather", "all-to-all")):
             return False
         flow = value_flow(self._hlo)
         before = self._sizes(row, flow.sources)
@@ -141,8 +141,6 @@ class _AxisMarks(Marks):
 
 _NEXT = 16
 """Values on each side of an exchange that show what dimensions it joins and splits."""
-
-_GATHERS = ("all-gather", "all-to-all")
 
 
 def lost_axis(module: ModuleDump, axis: str, products: Mapping[int, int]) -> LostAxis | None:

@@ -155,8 +155,6 @@ def group_of_one(known: ModuleDump) -> Iterator[Finding]:
 _LEAST_BYTES = 1 << 20
 """Least bytes that an axis sends between hosts for a warning."""
 
-_GPU_CONFIG = "gpu_target_config.pbtxt"
-
 
 @module_rule("C008")
 def collective_between_slices(known: ModuleDump) -> Iterator[Finding]:
@@ -196,7 +194,7 @@ def collective_between_slices(known: ModuleDump) -> Iterator[Finding]:
 
 def _between_hosts(known: ModuleDump) -> Iterator[Finding]:
     """Yield a finding for each axis with transfers between hosts, as far as these are known."""
-    joined = joined_gpus(known.setting(_GPU_CONFIG))
+    joined = joined_gpus(known.setting("gpu_target_config.pbtxt"))
     if num_devices(known) <= joined:
         return
     assignment = device_assignment(known)

@@ -217,14 +217,13 @@ def padded_value(known: ModuleDump) -> Iterator[Finding]:
 def _short_dimension(shape: Shape) -> tuple[int, int, int] | None:
     """Return the dimension that fills the least part of its tiles, its size, and the tile's."""
     layout = shape.layout
-    if layout is None or not layout.tiles:
-        return None
-    tile = layout.tiles[0].dimensions
-    fill: list[tuple[float, int, int, int]] = []
-    for number, extent in zip(layout.minor_to_major, tile[::-1], strict=False):
-        size = shape.dimensions[number]
-        if size and extent is not None and extent > 1:
-            fill.append((size / _up(size, extent), number, size, extent))
+    tile = layout.tiles[0].dimensions if layout is not None and layout.tiles else ()
+    order = () if layout is None else layout.minor_to_major
+    fill = [
+        (size / _up(size, extent), number, size, extent)
+        for number, extent in zip(order, tile[::-1], strict=False)
+        if (size := shape.dimensions[number]) and extent is not None and extent > 1
+    ]
     return min(fill)[1:] if fill else None
 
 

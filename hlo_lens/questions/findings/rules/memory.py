@@ -328,9 +328,6 @@ def lost_offload(known: ModuleDump) -> Iterator[Finding]:
 
 
 # ---- M008 ----------------------------------------------------------------------------------------
-_MOST_CONSTANTS = 10
-
-
 @module_rule("M008")
 def large_constant(known: ModuleDump) -> Iterator[Finding]:
     """The program contains a large constant.
@@ -355,7 +352,7 @@ def large_constant(known: ModuleDump) -> Iterator[Finding]:
         for row in rows
         if before is not None and before.opcodes[row] == "constant"
     }
-    for size, row in large[:_MOST_CONSTANTS]:
+    for size, row in large[:10]:
         instruction = hlo_text(known).instruction(row)
         shape = instruction.shape_text.partition("{")[0]
         is_folded = before is not None and shape not in written

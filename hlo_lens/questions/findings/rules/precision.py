@@ -52,7 +52,6 @@ _MOST_VALUES = 200
 
 _MOST_ROWS = 100_000
 """Most instructions of a text before optimizations that is searched."""
-_TOO_LARGE = f"the text from before optimizations has more than {_MOST_ROWS:,} instructions"
 
 _MOST_SHOWN = 5
 
@@ -84,7 +83,8 @@ def upcast_activation(known: ModuleDump) -> Iterator[Finding]:
     if before is None or len(before.columns) > _MOST_ROWS:
         texts = set(hlo_text(known).shape_texts)
         if any(f"{one}[" in text for text in texts for one in _NARROW):
-            raise MissingDumpError(NO_TEXT_BEFORE if before is None else _TOO_LARGE)
+            too_large = f"the text before optimizations has more than {_MOST_ROWS:,} instructions"
+            raise MissingDumpError(NO_TEXT_BEFORE if before is None else too_large)
         return
     left = [
         one

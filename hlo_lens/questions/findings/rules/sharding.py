@@ -63,9 +63,6 @@ _MOST_SHOWN = 5
 _LARGE = 0.1
 """Least share of the memory that a warning saves."""
 
-_LEAST_BYTES = 64 * 1024
-"""Least bytes of values over an unknown mesh that leave the rule undecided."""
-
 
 @module_rule("M003")
 def replicated_value(known: ModuleDump) -> Iterator[Finding]:
@@ -103,7 +100,7 @@ def replicated_value(known: ModuleDump) -> Iterator[Finding]:
             best.setdefault(key, saving)
     if shardings.replicated.no_axes and not best:
         size = sum(one.padded_device_bytes or 0 for one in shardings.replicated.replicated)
-        if size >= _LEAST_BYTES:
+        if size >= 64 * 1024:
             raise MissingDumpError(f"{format_bytes(size)} are replicated over an unknown mesh")
     case = _Case(known)
     groups: dict[object, list[Saving]] = defaultdict(list)

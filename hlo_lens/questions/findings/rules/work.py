@@ -64,7 +64,6 @@ _LEAST_SHARE, _LEAST_OF_WEIGHTS = 0.05, 0.15
 alone."""
 
 _ERROR_SHARE = 0.25
-_MOST_LINES = 4
 
 
 @module_rule("W001", is_root=True)
@@ -247,7 +246,7 @@ def _lines(known: ModuleDump, products: Sequence[RepeatedProduct], size: int) ->
     ordered = sorted(lines.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
         f"{line}: {flops_text(flops * (size - 1) // size)} of {flops_text(flops)} alike"
-        for line, flops in ordered[:_MOST_LINES]
+        for line, flops in ordered[:4]
     )
 
 
@@ -336,9 +335,6 @@ def _gathered(known: ModuleDump, axis: str) -> int:
 _MOST_ROWS = 100_000
 """Most instructions of a text that is searched."""
 
-_SAFETY = 2
-"""How often the values that are computed again must fit."""
-
 
 @module_rule("W002", needs=MEMORY)
 def recomputed_forward(known: ModuleDump) -> Iterator[Finding]:
@@ -378,7 +374,7 @@ def recomputed_forward(known: ModuleDump) -> Iterator[Finding]:
     held = (row for row in again if not opcode_traits(before.opcodes[row]).is_formatting)
     size = sum(origins.steps.size(Value(row)) * times(row) for row in held) // num_devices(known)
     own, forward = flops_of_products(again), flops_of_products(filter(passes.is_forward, rows))
-    if own < 0.5 * max(1, forward) or _SAFETY * size > free:
+    if own < 0.5 * max(1, forward) or 2 * size > free:  # twice, to be safe
         return
     share = own / max(1, flops_of_products(rows))
     # the loop or the call around all of it
