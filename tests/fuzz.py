@@ -240,7 +240,6 @@ TARGETS: Mapping[str, tuple[str, Target, int]] = {
     "hlo-diff": ("hlo", hlo_changes, 1),
     "hlo-file": ("hlo", file_of("module_0001.jit_f.cpu_after_optimizations.txt"), 1),
     "folder": ("folder", folder, 1),
-    "grammar": ("hlo", lambda data: hlo_lens.parse_hlo(data, reader="grammar"), 1),
     "buffer-assignment": ("buffer-assignment", assignment, 14),
     "buffer-assignment-values": (
         "buffer-assignment-values",
@@ -416,28 +415,14 @@ def seeds() -> Mapping[str, Sequence[bytes]]:
     return found
 
 
-ALONE = """f32[8]{0} fusion(f32[8]{0}, f32[8]{0} %y), kind=kLoop, calls=
+ALONE = """%f = f32[8]{0} fusion(f32[8]{0}, f32[8]{0} %y), kind=kLoop, calls=
 {
   a = f32[8]{0} parameter(0)
   b = f32[8]{0} parameter(1)
   c = f32[8]{0} add(a, b)
   ROOT d = f32[8]{0} add(negate(c), f32[8]{0} exponential(abs(b)))
 }"""
-"""An instruction printed alone, without its name."""
-
-SHAPELESS = """ENTRY e {
-  p = f32[4,8] parameter(0)
-  z = f32[] constant(0)
-  t = after-all()
-  q = transpose(p), dimensions={1,0} r = concatenate(q, q), dimensions={1}
-  d = dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  c = compare(d, d), direction=LT
-  s = select(c, d, d)
-  g = tuple(s, t, z)
-  ROOT h = get-tuple-element(g), index=0
-}
-"""
-"""A text that leaves out shapes."""
+"""An instruction printed alone."""
 
 FIELDS = """HloModule jit_f, is_scheduled=true, \
 entry_computation_layout={(f32[8]{0}, s32[])->f32[8]{0}}, num_partitions=2, replica_count=1
@@ -472,7 +457,7 @@ source_target_pairs={{0,1},{1,0}}
 
 HLO_TEXTS = (
     *(hlo_texts.E1, hlo_texts.E2, hlo_texts.E3, hlo_texts.E4, hlo_texts.E5, texts.LOOP),
-    *(ALONE, f"%f = {ALONE}", SHAPELESS, FIELDS),
+    *(ALONE, FIELDS),
 )
 WHOLE = hlo_lens.parse_hlo(texts.LOOP)
 

@@ -48,19 +48,11 @@ _INT64_MAX = 2**63 - 1
 
 
 class MisplacedError(Exception):
-    """A part of a text is well formed but makes no sense.
-
-    Attributes:
-        message: The error message.
-        start: Offset in the parsed text.
-        end: Offset after it.
-    """
+    """A part of a parsed text, between two offsets, is well formed but makes no sense."""
 
     def __init__(self, message: str, start: int, end: int) -> None:
         super().__init__(message)
-        self.message = message
-        self.start = start
-        self.end = end
+        self.message, self.start, self.end = message, start, end
 
     @classmethod
     def at_token(cls, token: str, message: str) -> MisplacedError:

@@ -53,10 +53,6 @@ _MAY_BACKTRACK = re.compile(
 )
 """A regular expression with a repetition that is not possessive, or with alternatives."""
 
-_LINE_END = r"(?:\n|\Z)"
-_MOST_LINES = 2048
-_LONG = 120
-
 
 class Node(NamedTuple):
     """A part of a rule.
@@ -87,10 +83,12 @@ class Definition(NamedTuple):
 
 
 @functools.cache
-def _definitions_of(file: str) -> Mapping[str, Definition]:
-    """Return the rules and terminals of one grammar file by name."""
+def definitions(files: tuple[str, ...]) -> Mapping[str, Definition]:
+    """Return the rules and terminals of grammar files by name."""
+    if len(files) > 1:
+        return {name: found for file in files for name, found in definitions((file,)).items()}
     found: dict[str, Definition] = {}
-    for match in _DEFINITION.finditer(grammar_text(file)):
+    for match in _DEFINITION.finditer(grammar_text(*files)):
         notes = match["notes"].splitlines()
         example = "".join(f"{note[3:]}\n" for note in notes if note.startswith("//|"))
         text, sign = (
@@ -99,12 +97,6 @@ def _definitions_of(file: str) -> Mapping[str, Definition]:
         )
         found[match["name"]] = Definition(match["body"], example, text, sign, bool(match["inline"]))
     return found
-
-
-@functools.cache
-def definitions(files: tuple[str, ...]) -> Mapping[str, Definition]:
-    """Return the rules and terminals of grammar files by name."""
-    return {name: found for file in files for name, found in _definitions_of(file).items()}
 
 
 def parsed(body: str) -> Node:
@@ -201,8 +193,6 @@ class LineRule:
     """A line rule of some grammar files; nothing is read or compiled before it is used.
 
     Args:
-        name: Its name.
-        files: The grammar files, without ``.lark``.
         is_line: Whether it ends with its line.
         is_loose: Whether any white space and comments may be between its tokens, instead of the
             layout of the examples, and line ends in them.
@@ -221,7 +211,7 @@ class LineRule:
     ) -> None:
         self.name = name
         self.files = files
-        self._end = after or (_LINE_END if is_line else "")
+        self._end = after or (r"(?:\n|\Z)" if is_line else "")
         self._gap = space(files) if is_loose else None
         self._before = before
         self.body: Node | None = None  # of a rule that has no name
@@ -251,7 +241,7 @@ class LineRule:
     def block(self) -> re.Pattern[str]:
         """The regular expression of many lines at once, without groups."""
         line = _possessive(self._tree, None, has_groups=False)
-        return re.compile(rf"(?:{line}\n){{1,{_MOST_LINES}}}+")
+        return re.compile(rf"(?:{line}\n){{1,2048}}+")
 
     @functools.cached_property
     def begins(self) -> re.Pattern[str]:
@@ -286,17 +276,14 @@ class LineRule:
 class LineParser:
     """Line rules of some grammar files, as Lark reads them; Lark is imported when it is needed.
 
-    Args:
-        files: The grammar files, without ``.lark``.
-        rules: The rules.
-        names: Names of terminals for users; that of a terminal that is one string is the string.
+    `names` are those of terminals for users; that of a terminal that is one string is the string.
     """
 
     def __init__(self, *files: str, rules: Iterable[LineRule], names: Mapping[str, str]) -> None:
         self._files = files
         self._rules = [rule.name for rule in rules]
         self._names = names
-        self._parsers: dict[str, tuple[Lark, Mapping[str, str]]] = {}
+        self._parsers: dict[str, Lark] = {}
 
     def spans(self, rule: LineRule, source: Source, start: int, end: int) -> Spans:
         """Return the spans of a line that is not in the layout of the examples.
@@ -310,13 +297,7 @@ class LineParser:
         return tree_spans(tree, rule.groups, start, end)
 
     def items(self, list_rule: str, rule: LineRule, text: str) -> list[Spans]:
-        """Return the spans of the items of a list that was read as one group.
-
-        Args:
-            list_rule: Name of the rule of the list.
-            rule: The rule of an item.
-            text: Text of the list.
-        """
+        """Return the spans of the items of a list that was read as one group."""
         found, position = [], 0
         comma = 0 if text.startswith(",") else 2  # whether it is between the items
         while (match := rule.match(text, position)) is not None:
@@ -332,14 +313,14 @@ class LineParser:
         return [tree_spans(item, rule.groups, 0, 0) for item in items]
 
     def _tree(self, rule: str, source: Source, start: int, end: int) -> Tree[Token]:
-        from hlo_lens.grammar.parsers import build_parser, grammar_tree, terminal_names
+        from hlo_lens.grammar.parsers import build_parser, grammar_tree
 
         # A list has a parser alone: as a start rule it would end lines wherever a list may end.
         key = "" if rule in self._rules else rule
         if key not in self._parsers:
-            parser = build_parser(*self._files, start=key or self._rules, has_positions=True)
-            self._parsers[key] = parser, terminal_names(parser, self._names)
-        return grammar_tree(*self._parsers[key], source, rule, start, end)
+            start_rules = key or self._rules
+            self._parsers[key] = build_parser(*self._files, start=start_rules, has_positions=True)
+        return grammar_tree(self._parsers[key], self._names, source, rule, start, end)
 
 
 def _spaced(tree: Node, example: str) -> Node:
@@ -366,7 +347,7 @@ def _spaced(tree: Node, example: str) -> Node:
 def _loose(node: Node, numbers: Iterator[int]) -> str:
     """Return the regular expression of a node with groups for the white space before tokens."""
     if node.kind == "token":
-        regex = node.regex if len(node.regex) < _LONG else r"\S.*?"  # compiles in no time
+        regex = node.regex if len(node.regex) < 120 else r"\S.*?"  # compiles in no time
         return rf"(?P<g{next(numbers)}>\s*?)(?:{regex})"
     parts = [_loose(child, numbers) for child in node.children]
     quantifier = node.text if node.kind in ("option", "maybe", "many") else ""
@@ -412,12 +393,9 @@ def _possessive(
 ) -> str:
     """Return the regular expression of a node, which never backtracks into it.
 
-    Args:
-        node: The node.
-        space: What may be before each token; None for the gaps of the examples.
-        has_groups: Whether groups are made.
-        is_tail: Whether it ends a part that is never entered again, so that it needs no atomic
-            group of its own, which takes as long as a short token.
+    `space` is what may be before each token; None for the gaps of the examples. `is_tail`: it ends
+    a part that is never entered again, so that it needs no atomic group of its own, which takes as
+    long as a short token.
     """
     is_group = has_groups and _group(node) is not None
     if node.kind == "token":
@@ -443,25 +421,17 @@ def _possessive(
         return f"(?:{parts[0]}){node.text}+"
     if not is_group:
         return "".join(parts)
-    gap = re.escape(_first_gap(node)) if space is None else ""
+    first = node
+    while first.kind in ("rule", "sequence"):
+        first = first.children[0]
+    gap = re.escape(first.gap) if space is None else ""  # none where the token may be absent
     return f"{gap}({''.join(parts).removeprefix(gap)})"
-
-
-def _first_gap(node: Node) -> str:
-    """Return the white space before a node; empty where its first token may be absent."""
-    while node.kind in ("rule", "sequence"):
-        node = node.children[0]
-    return node.gap
 
 
 class SmallLanguage:
     """The language of one rule.
 
-    Args:
-        start: The rule.
-        files: The grammar files, without ``.lark``.
-        results: Has a method for each rule that takes its parts, as an inline transformer of Lark.
-        names: Names of the terminals for users.
+    `results` has a method for each rule that takes its parts, as an inline transformer of Lark.
     """
 
     def __init__(self, start: str, *files: str, results: object, names: Mapping[str, str]) -> None:
@@ -479,10 +449,11 @@ class SmallLanguage:
         """
         found: list[Any] = []
         try:
-            end = self._reader(text, 0, found)
+            end = self._rule(self._start)(text, 0, found)
         except (MisplacedError, UsageError, RecursionError):
             end = -1
-        if end < 0 or (end < len(text) and self._blank.fullmatch(text, end) is None):
+        blank = re.compile(space(self._files))
+        if end < 0 or (end < len(text) and blank.fullmatch(text, end) is None):
             return self.parse_with_lark(text)
         return found[0]
 
@@ -498,14 +469,6 @@ class SmallLanguage:
 
         transformer = inline_transformer(self._results)
         return build_parser(*self._files, start=self._start, transformer=transformer)
-
-    @functools.cached_property
-    def _blank(self) -> re.Pattern[str]:
-        return re.compile(space(self._files))
-
-    @functools.cached_property
-    def _reader(self) -> Reader:
-        return self._rule(self._start)
 
     def _rule(self, name: str) -> Reader:
         """Return the reader of a rule, which is made when it is first used."""
@@ -542,13 +505,11 @@ class SmallLanguage:
 
         def remembered(text: str, position: int, found: list[Any]) -> int:
             whole = match(text, position)
-            if whole is None:
-                return read(text, position, found)
-            if whole[1] in known:
+            if whole is not None and whole[1] in known:
                 found.append(known[whole[1]])
                 return whole.end()
             end = read(text, position, found)
-            if end == whole.end() and len(known) < _REMEMBERED:
+            if whole is not None and end == whole.end() and len(known) < _REMEMBERED:
                 known[whole[1]] = found[-1]
             return end
 
@@ -566,8 +527,10 @@ class SmallLanguage:
         if node.kind == "choice":
             return _choice(readers)
         if node.kind == "many":
-            return _many(readers[0], is_needed=node.text == "+")
-        return _option(readers[0], self._size(node.children[0]) if node.kind == "maybe" else 0)
+            many = _many(readers[0])
+            return _sequence([readers[0], many]) if node.text == "+" else many
+        size = self._size(node.children[0]) if node.kind == "maybe" else 0
+        return _choice([readers[0], functools.partial(_absent, size)])
 
     def _token(self, node: Node) -> Reader:
         regex = node.regex or terminal(node.text, *self._files)
@@ -621,24 +584,15 @@ def _choice(readers: list[Reader]) -> Reader:
     return choice
 
 
-def _many(read: Reader, *, is_needed: bool) -> Reader:
+def _many(read: Reader) -> Reader:
     def many(text: str, position: int, found: list[Any]) -> int:
-        end = read(text, position, found)
-        if end < 0:
-            return -1 if is_needed else position
-        while end > position:
-            position, end = end, read(text, end, found)
+        while (end := read(text, position, found)) > position:
+            position = end
         return position
 
     return many
 
 
-def _option(read: Reader, size: int) -> Reader:
-    def option(text: str, position: int, found: list[Any]) -> int:
-        end = read(text, position, found)
-        if end >= 0:
-            return end
-        found.extend([None] * size)
-        return position
-
-    return option
+def _absent(size: int, _: str, position: int, found: list[Any]) -> int:
+    found.extend([None] * size)
+    return position

@@ -27,18 +27,9 @@ SHOWN_ALTERNATIVES = 4
 """Number of alternatives that a message lists."""
 
 COMMON_NAMES = {
-    "COMMA": "','",
-    "COLON": "':'",
-    "EQUAL": "'='",
-    "LPAR": "'('",
-    "RPAR": "')'",
-    "LSQB": "'['",
-    "RSQB": "']'",
-    "LBRACE": "'{'",
-    "RBRACE": "'}'",
-    "HASH": "'#'",
-    "INT": "a number",
-    "NUMBER": "a number",
+    **{"COMMA": "','", "COLON": "':'", "EQUAL": "'='", "LPAR": "'('", "RPAR": "')'"},
+    **{"LSQB": "'['", "RSQB": "']'", "LBRACE": "'{'", "RBRACE": "'}'", "HASH": "'#'"},
+    **dict.fromkeys(("INT", "NUMBER"), "a number"),
     "NAME": "a name",
     "STRING": "a string",
     "QUOTED": "a quoted name",
@@ -56,19 +47,10 @@ def parse_with(
 ) -> object:
     """Parse a text with a parser that has an embedded transformer, and return its result.
 
-    Args:
-        parser: Parser from `build_parser`.
-        source: The text; errors have places in it.
-        names: Names of the terminals for users, in addition to `COMMON_NAMES`.
-        start: Start rule, if the parser has several.
-
     Raises:
         DumpSyntaxError: If the text is not of this form.
     """
-    try:
-        return grammar_tree(parser, names, source, start, 0, len(source.text))
-    except MisplacedError as error:
-        raise DumpSyntaxError.at(source, Span(error.start, error.end), error.message) from error
+    return grammar_tree(parser, names, source, start, 0, len(source.text))
 
 
 def syntax_error(
@@ -76,53 +58,37 @@ def syntax_error(
     source: Source,
     names: Mapping[str, str],
     *,
-    offset: int = 0,
-    end: int | None = None,
+    offset: int,
+    end: int,
 ) -> DumpSyntaxError:
     """Return the error for an exception of Lark: expected, found, and the place.
 
-    Args:
-        error: The exception of Lark.
-        source: Text in which the error has its place.
-        names: Terminal to its name for users; the first ones are listed first.
-        offset: Offset in the source of the text that was parsed.
-        end: Offset of its end; None for the end of the source.
+    `offset` and `end` are those of the parsed text in the source; of `names`, terminals to words
+    for users, the first ones are listed first.
     """
-    last = len(source.text) if end is None else end
+    last = end
     while last > offset and source.text[last - 1].isspace():
         last -= 1
-    start = min(offset + _position(error, last - offset), last)
+    start = last  # Lark puts the end of input at the last token
+    if not (isinstance(error, UnexpectedToken) and error.token.type == "$END"):
+        position: int | None = getattr(error, "pos_in_stream", None)
+        start = last if position is None else min(offset + position, last)
     match = _FOUND.match(source.text, start, last)
-    if match is None:
-        found, stop = "the end", start + 1
-    else:
-        word = match[0]
-        shown = word if len(word) <= _LONGEST_FOUND else word[: _LONGEST_FOUND - 3] + "..."
-        found, stop = f"'{shown}'", match.end()
+    word = match[0] if match else ""
+    shown = word if len(word) <= _LONGEST_FOUND else word[: _LONGEST_FOUND - 3] + "..."
+    found, stop = f"'{shown}'" if word else "the end", start + max(1, len(word))
     # Lark's own list also has terminals of other contexts, which LALR merges, so each is tried.
     parser: InteractiveParser | None = getattr(error, "interactive_parser", None)
     accepted: set[str] = parser.accepts() if parser else set()  # type: ignore[no-untyped-call]
     # None is allowed where the text is complete but continues.
-    message = f"expected {_alternatives(accepted or {'$END'}, names)}, found {found}"
-    return DumpSyntaxError.at(source, Span(start, stop), message)
-
-
-def _position(error: UnexpectedInput, length: int) -> int:
-    """Return the offset of the error; Lark puts the end of input at the last token."""
-    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
-        return length
-    position: int | None = getattr(error, "pos_in_stream", None)
-    return length if position is None else position
-
-
-def _alternatives(terminals: set[str], names: Mapping[str, str]) -> str:
-    """Return the names of terminals for users, joined by commas and "or"."""
     ranks = {name: rank for rank, name in enumerate((*names, *COMMON_NAMES))}
-    ordered = sorted(terminals, key=lambda name: (ranks.get(name, len(ranks)), name))
     known = {**COMMON_NAMES, **names}
+    ordered = sorted(accepted or {"$END"}, key=lambda name: (ranks.get(name, len(ranks)), name))
     words = list(dict.fromkeys(known.get(n) or n.lower().replace("_", " ") for n in ordered))
-    shown = words[:SHOWN_ALTERNATIVES]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
+    *others, last_word = words[:SHOWN_ALTERNATIVES]
+    listed = f"{', '.join(others)} or {last_word}" if others else last_word
+    message = f"expected {listed}, found {found}"
+    return DumpSyntaxError.at(source, Span(start, stop), message)
 
 
 def terminal_names(parser: Lark, names: Mapping[str, str]) -> Mapping[str, str]:
@@ -146,7 +112,11 @@ def grammar_tree(
     try:
         return parser.parse(source.text[start:end], start=rule)
     except UnexpectedInput as error:
-        raise syntax_error(error, source, names, offset=start, end=end) from error
+        words = terminal_names(parser, names)
+        raise syntax_error(error, source, words, offset=start, end=end) from error
+    except MisplacedError as error:
+        place = Span(start + error.start, start + error.end)
+        raise DumpSyntaxError.at(source, place, error.message) from error
 
 
 def tree_spans(tree: Tree[Token], groups: Mapping[str, int], start: int, end: int) -> Spans:

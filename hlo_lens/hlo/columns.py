@@ -1,4 +1,7 @@
-"""Columns of instructions and computations: offsets of their parts in the text."""
+"""Columns of instructions and computations: offsets of their parts in the text, and their filling.
+
+The scanner fills them with matches of its patterns, the grammar with `ReadInstruction`.
+"""
 
 from __future__ import annotations
 
@@ -30,27 +33,17 @@ class NameIndex:
 
     A hash table of numbers with open addressing: 8 to 16 bytes a name, where a dictionary with the
     names takes 200.
-
-    Args:
-        numbers: The numbers.
-        name_of: Returns the name of a number.
-        names: The names of the numbers, if they are at hand.
     """
 
     __slots__ = ("_name_of", "_slots")
 
     def __init__(
-        self,
-        numbers: Sequence[int],
-        name_of: Callable[[int], str],
-        names: Iterable[str] | None = None,
+        self, numbers: Sequence[int], name_of: Callable[[int], str], names: Iterable[str]
     ) -> None:
         self._name_of = name_of
         size = 1 << (2 * len(numbers)).bit_length()
         self._slots = array("Q" if numbers and max(numbers) >= _WIDE else "I", [0]) * size
         slots, last = self._slots, size - 1
-        if names is None:
-            names = map(name_of, numbers)
         for number, name in zip(numbers, names, strict=True):
             slot = hash(name) & last
             while (found := slots[slot]) and name_of(found - 1) != name:
@@ -58,7 +51,6 @@ class NameIndex:
             slots[slot] = number + 1
 
     def get(self, name: str) -> int | None:
-        """Return the number of a name, or None."""
         slots, name_of = self._slots, self._name_of
         last = len(slots) - 1
         slot = hash(name) & last
@@ -90,7 +82,6 @@ class Overlay:
 
     Attributes:
         name: Generated name of an instruction that the text nests in an operand list.
-        operands: Operands, with the generated names of nested ones.
         attributes: Attribute list that the splitter cannot cut (nested deeper than it follows).
         called: Names of computations whose bodies the text prints in place.
     """
@@ -103,13 +94,9 @@ class Overlay:
 
 @dataclass(slots=True, eq=False)
 class InstructionColumns:
-    """Offsets of the parts of every instruction in the text; one row per instruction.
+    """Offsets of the parts of every instruction in the text: `STRIDE` for each row.
 
-    Attributes:
-        source: The text.
-        spans: `STRIDE` offsets for each row.
-        roots: Rows marked ROOT, ascending.
-        overlays: Facts of single rows that their spans do not give.
+    `roots` are the rows marked ROOT, ascending.
     """
 
     source: Source
@@ -121,13 +108,7 @@ class InstructionColumns:
         return len(self.spans) // STRIDE
 
     def extend(self, spans: array[int], roots: Iterable[int], first: int) -> None:
-        """Append rows.
-
-        Args:
-            spans: Their offsets.
-            roots: Those marked ROOT, counted from row `first`.
-            first: That row.
-        """
+        """Append rows; `roots` are counted from row `first`."""
         self.spans.extend(spans)
         self.roots.extend([first + root for root in roots])
 
@@ -136,12 +117,10 @@ class InstructionColumns:
         return memoryview(self.spans)[column::STRIDE]
 
     def texts(self, first: int, last: int) -> Iterator[str]:
-        """Yield the text between two columns of each row."""
         places = map(slice, self.column(first), self.column(last))
         return map(self.source.text.__getitem__, places)
 
     def text(self, row: int, first: int, last: int) -> str:
-        """Return the text between two columns of a row."""
         base = row * STRIDE
         return self.source.text[self.spans[base + first] : self.spans[base + last]]
 
@@ -153,7 +132,6 @@ class InstructionColumns:
         return self.text(row, NAME, NAME_END)
 
     def names(self, rows: Sequence[int]) -> Iterator[str]:
-        """Yield the names of some rows, without ``%``."""
         if self.overlays or not isinstance(rows, range):
             return map(self.name, rows)
         spans = self.spans[rows.start * STRIDE : rows.stop * STRIDE]
@@ -202,7 +180,6 @@ class InstructionColumns:
         return self.source.text[self.spans[base + OPERANDS_END] + 1 : self.spans[base + END]]
 
     def opcode(self, row: int) -> str:
-        """Return the opcode of a row, as written."""
         return self.text(row, OPCODE, OPCODE_END)
 
     def operands(self, row: int) -> tuple[HloOperand, ...]:
@@ -271,7 +248,6 @@ class InstructionColumns:
         )
 
     def control_predecessors(self, row: int) -> tuple[str, ...]:
-        """Return the names of the instructions that must run before a row."""
         value = self.attribute(row, "control-predecessors")
         return tuple(dict.fromkeys(parse_names(value))) if value else ()
 
@@ -291,12 +267,9 @@ class ComputationParts:
     """The parts of one computation, as the scanner finds them.
 
     Attributes:
-        start: Its offset in the text.
         name: Span of its name, or the name itself if the text does not print it.
         signature: Span of ``(parameters) -> shape``.
         attributes: Span of the attributes after the closing brace, with the leading comma.
-        rows: Its rows in the columns of instructions.
-        is_entry: Whether it is the entry.
         is_complete: Whether its closing brace was found.
         is_inline: Whether its body is printed inside the instruction that calls it.
     """
@@ -316,8 +289,6 @@ class ComputationColumns:
     """Offsets of the parts of every computation; a large module has tens of thousands.
 
     Attributes:
-        spans: Nine offsets for each computation.
-        flags: Bits of each computation: entry, complete, inline.
         names: Names that the text does not print.
         scattered: Rows of computations that contain others, whose rows lie between theirs.
         name_indexes: Instructions of a computation by name, made when first asked for.
@@ -344,7 +315,6 @@ class ComputationColumns:
         self.small_indexes = {}
 
     def add(self, parts: ComputationParts) -> None:
-        """Append a computation."""
         name, rows = parts.name, parts.rows
         if isinstance(name, str):
             self.names[len(self)] = name
@@ -370,14 +340,12 @@ class ComputationColumns:
         self.flags.extend(others.flags)
 
     def cut(self, count: int) -> None:
-        """Remove all computations but the first ones."""
         del self.spans[count * _STRIDE :], self.flags[count:]
         for known in (self.names, self.scattered):
             for place in [place for place in known if place >= count]:
                 del known[place]
 
     def start(self, place: int) -> int:
-        """Return the offset of a computation."""
         return self.spans[place * _STRIDE]
 
     def span(self, place: int, first: int) -> tuple[int, int]:
@@ -386,11 +354,7 @@ class ComputationColumns:
         return self.spans[base], self.spans[base + 1]
 
     def all_names(self, text: str) -> list[str]:
-        """Return the names of all computations, without ``%``; empty where the text prints none.
-
-        Args:
-            text: The text that the offsets refer to.
-        """
+        """Return the names of all computations, without ``%``; empty where `text` has none."""
         places = map(slice, self.spans[TITLE::_STRIDE], self.spans[TITLE_END::_STRIDE])
         found = list(map(text.__getitem__, places))
         for place, name in self.names.items():
@@ -398,13 +362,11 @@ class ComputationColumns:
         return found
 
     def rows(self, place: int) -> Sequence[int]:
-        """Return the rows of a computation."""
         if place in self.scattered:
             return self.scattered[place]
         return range(*self.span(place, FIRST_ROW))
 
     def all_rows(self) -> list[Sequence[int]]:
-        """Return the rows of all computations."""
         firsts, lasts = self.spans[FIRST_ROW::_STRIDE], self.spans[LAST_ROW::_STRIDE]
         found: list[Sequence[int]] = list(map(range, firsts, lasts))
         for place, rows in self.scattered.items():
@@ -412,18 +374,181 @@ class ComputationColumns:
         return found
 
     def is_entry(self, place: int) -> bool:
-        """Return whether a computation is the entry."""
         return bool(self.flags[place] & _ENTRY)
 
     def is_complete(self, place: int) -> bool:
-        """Return whether the closing brace of a computation was found."""
         return bool(self.flags[place] & _COMPLETE)
 
     def is_inline(self, place: int) -> bool:
-        """Return whether the body of a computation is printed inside the instruction."""
         return bool(self.flags[place] & _INLINE)
 
 
 def _where(span: tuple[int, int]) -> tuple[int, int]:
     """Return a span; `_NOWHERE` for an empty one and for a group without a match."""
     return span if span[1] > span[0] else _NOWHERE
+
+
+# ---- what the grammar reads --------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class ReadOperand:
+    """An operand: a name, or an instruction nested in its place."""
+
+    name: str = ""
+    index: tuple[int, ...] = ()
+    shape: tuple[int, int] | None = None
+    nested: ReadInstruction | None = None
+
+
+@dataclass(slots=True)
+class ReadInstruction:
+    """Places of the parts of one instruction, as start and end in the source.
+
+    Attributes:
+        name: Without ``%``; None for a nested instruction.
+        shape: None where it is left out.
+        operands: Between the parentheses.
+        arguments: The operands; empty for constants and parameters.
+        attributes: Name, and start and end of the value.
+        bodies: Computations that are printed in place, inside the attribute that calls them.
+        called: Names of the computations that it calls; None for one that is printed in place.
+        nesting: Depth to which computations are printed inside it; 0 for none.
+    """
+
+    is_root: bool
+    name: tuple[int, int] | None
+    shape: tuple[int, int] | None
+    opcode: tuple[int, int]
+    operands: tuple[int, int]
+    end: int
+    arguments: list[ReadOperand] = field(default_factory=list)
+    attributes: list[tuple[str, int, int]] = field(default_factory=list)
+    bodies: list[ReadBody] = field(default_factory=list)
+    called: list[str | None] = field(default_factory=list)
+    nesting: int = 0
+
+
+@dataclass(slots=True)
+class ReadBody:
+    """A computation printed in place."""
+
+    name: str
+    signature: tuple[int, int] | None
+    span: tuple[int, int]
+    instructions: list[ReadInstruction]
+
+
+def with_nested(read: ReadInstruction) -> list[ReadInstruction]:
+    """Return an instruction and all those nested in its operands, users before their operands."""
+    order: list[ReadInstruction] = []
+    stack = [read]
+    while stack:
+        current = stack.pop()
+        order.append(current)
+        stack.extend(a.nested for a in current.arguments if a.nested is not None)
+    return order
+
+
+def operands_of(match: re.Match[str]) -> tuple[int, int]:
+    """Return the place of the text between the parentheses of an instruction that was matched."""
+    start = match.string.index("(", match.end(4)) + 1
+    return start, max(start, match.end(5), match.end(6))
+
+
+_LARGEST_OFFSET = (1 << 32) - 1
+"""Longest text whose offsets fit into 32 bits."""
+
+
+class HloRows:
+    """Fills the columns of a module.
+
+    Attributes:
+        are_plain: Whether the text prints all parts of all rows in their places.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.columns, self.computations = InstructionColumns(source), ComputationColumns()
+        if len(source.text) > _LARGEST_OFFSET:
+            self.columns.spans, self.computations.spans = array("Q"), array("Q")
+        self.text = source.text
+        self.are_plain = True
+        self._nested = 0
+        self._inline = 0
+        self._foreign: list[range] = []
+
+    def add_match(self, match: re.Match[str], *, attributes_end: int) -> None:
+        """Add an instruction that a pattern matched."""
+        columns = self.columns
+        if match.start(1) >= 0:
+            columns.roots.append(len(columns))
+        shape = match.span(3)
+        if shape[0] < 0:
+            shape = match.start(4), match.start(4)
+        columns.spans.extend(
+            (*match.span(2), *shape, *match.span(4), *operands_of(match), attributes_end)
+        )
+
+    def take(self, first: int) -> Sequence[int]:
+        """Return the rows from `first` on, without those of computations printed in between."""
+        rows = range(first, len(self.columns))
+        if not self._foreign:
+            return rows
+        foreign = {row for rows in self._foreign for row in rows}
+        self._foreign = []
+        return tuple(row for row in rows if row not in foreign)
+
+    def add_read(self, read: ReadInstruction) -> None:
+        """Add the rows of an instruction of the grammar, after those of its inner computations."""
+        self.are_plain = False
+        bodies = map(self._add_body, read.bodies)
+        called = tuple(next(bodies) if name is None else name for name in read.called)
+        columns = self.columns
+        names: dict[int, str] = {}
+        for current in reversed(with_nested(read)):
+            overlay = Overlay()
+            if current.name is None:
+                self._nested += 1
+                names[id(current)] = f"{self.text[slice(*current.opcode)]}.nested.{self._nested}"
+                overlay.name = names[id(current)]
+            if any(argument.nested is not None for argument in current.arguments):
+                overlay.operands = tuple(self._operand(a, names) for a in current.arguments)
+            if current is read:
+                overlay.called = called if read.bodies else ()
+                overlay.attributes = tuple(
+                    (name, self.text[start:end]) for name, start, end in read.attributes
+                )
+            if current.is_root:
+                columns.roots.append(len(columns))
+            columns.overlays[len(columns)] = overlay
+            nowhere = (current.opcode[0], current.opcode[0])
+            name, shape = current.name or nowhere, current.shape or nowhere
+            columns.spans.extend((*name, *shape, *current.opcode, *current.operands, current.end))
+
+    def _add_body(self, read: ReadBody) -> str:
+        """Add a computation that is printed in place, and return its name."""
+        name = read.name
+        if not name:
+            name = f"_.{self._inline}" if self._inline else "_"
+            self._inline += 1
+        outer, self._foreign = self._foreign, []
+        first = len(self.columns)
+        for instruction in read.instructions:
+            self.add_read(instruction)
+        self.computations.add(
+            ComputationParts(
+                start=read.span[0],
+                name=name,
+                signature=read.signature or _NOWHERE,
+                rows=self.take(first),
+                is_inline=True,
+            )
+        )
+        self._foreign = [*outer, range(first, len(self.columns))]
+        return name
+
+    def _operand(self, read: ReadOperand, names: dict[int, str]) -> HloOperand:
+        if read.nested is not None:
+            return HloOperand(name=names[id(read.nested)])
+        shape = None if read.shape is None else self.text[slice(*read.shape)]
+        return HloOperand(name=read.name, index=read.index, shape_text=shape)

@@ -10,11 +10,9 @@ have any value: XLA gains some every month.
 from __future__ import annotations
 
 import functools
-import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hlo_lens.grammar.lines import LineRule, alternatives, terminal
@@ -25,9 +23,10 @@ from hlo_lens.hlo.columns import (
     OPERANDS,
     OPERANDS_END,
     STRIDE,
+    ReadInstruction,
+    with_nested,
 )
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.hlo.rows import ReadInstruction, with_nested
 from hlo_lens.hlo.text import (
     ATTRIBUTE,
     BRACKET,
@@ -55,9 +54,8 @@ from hlo_lens.text.units import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hlo_lens.hlo.module import HloComputation, HloModule
+    from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.text import HloReader
-    from hlo_lens.shapes.shape import ProgramShape, Shape
 
 
 GRAMMAR_LIMIT = 1 << 20
@@ -65,7 +63,6 @@ GRAMMAR_LIMIT = 1 << 20
 
 MOST_EXPLAINED = 10_000
 """Most gaps with a message of the grammar and an excerpt; further ones have a place only."""
-
 
 _BLANK_LINES = re.compile(r"\n[ \t]*+(?:\n[ \t]*+)++")
 
@@ -75,35 +72,26 @@ class HloGaps:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._found: list[Gap] = []
+        self.found: list[Gap] = []
         self._passed: list[tuple[int, int]] = []
         self._strange: list[tuple[int, int]] = []
 
-    @property
-    def found(self) -> Sequence[Gap]:
-        """The gaps so far."""
-        return self._found
+    def take(self, *, has_read: bool) -> tuple[tuple[Gap, ...], int, tuple[tuple[int, int], ...]]:
+        """Return gaps, number of foreign lines and spans of no HLO so far, and forget them.
 
-    def take(self, *, has_read: bool = True) -> tuple[tuple[Gap, ...], int]:
-        """Return the gaps and the number of foreign lines so far, and forget them.
-
-        Args:
-            has_read: Whether any computation was read; if not, foreign lines count as gaps.
+        Where no computation was read, foreign lines count as gaps.
         """
-        found, passed = self._found, self._passed
-        self._found, self._passed = [], []
-        if has_read:
-            return tuple(found), sum(self._lines(start, end) for start, end in passed)
-        for start, end in passed:
-            self.add_run(start, end)
-        found += self._found
-        self._found = []
-        return tuple(sorted(found, key=lambda gap: (gap.line, gap.column))), 0
-
-    def take_strange(self) -> tuple[tuple[int, int], ...]:
-        """Return the spans of text that was no HLO so far, in text order, and forget them."""
-        found, self._strange = tuple(self._strange), []
-        return found
+        passed = 0
+        for start, end in self._passed:
+            if has_read:
+                passed += self._lines(start, end)
+            else:
+                self.add_run(start, end)
+        found, strange = self.found, tuple(self._strange)
+        if not has_read:
+            found.sort(key=lambda gap: (gap.line, gap.column))
+        self.found, self._passed, self._strange = [], [], []
+        return tuple(found), passed, strange
 
     def note_strange(self, start: int, end: int) -> None:
         """Note a span of text that is no HLO."""
@@ -115,8 +103,7 @@ class HloGaps:
 
     def add_run(self, start: int, end: int) -> None:
         """Note a gap for lines outside any computation."""
-        lines = self._lines(start, end)
-        if lines:
+        if lines := self._lines(start, end):
             first_end = self._source.text.find("\n", start, end)
             message = "expected 'HloModule' or a computation"
             self.add(start, end if first_end < 0 else first_end, message, lines)
@@ -129,41 +116,19 @@ class HloGaps:
 
     def add(self, start: int, end: int, message: str, lines: int = 1) -> None:
         """Note a gap for the text between two offsets."""
-        if len(self._found) < MOST_EXPLAINED:
-            self._found.append(Gap.at(self._source, Span(start, end), message, lines))
+        if len(self.found) < MOST_EXPLAINED:
+            self.found.append(Gap.at(self._source, Span(start, end), message, lines))
             return
         line, column = self._source.line_column(start)
         path = self._source.path
-        self._found.append(Gap(path=path, line=line, column=column, message=message, lines=lines))
+        self.found.append(Gap(path=path, line=line, column=column, message=message, lines=lines))
 
     def add_error(self, error: DumpSyntaxError) -> None:
         """Note a gap at an error of the grammar."""
-        self._found.append(Gap.of(error))
-
-    def add_refused(self, rule: str, position: int, start: int, end: int, message: str) -> None:
-        """Note a gap where the grammar refuses the text from an offset on.
-
-        Args:
-            rule: Rule of the text.
-            position: Start of the text.
-            start: Start of the gap if the grammar takes it, or it is too long.
-            end: End of both.
-            message: Message in this case.
-        """
-        if end - position <= GRAMMAR_LIMIT:
-            from hlo_lens.hlo.grammar import check
-
-            try:
-                check(self._source, rule, position, end)
-            except DumpSyntaxError as error:
-                self.add_error(error)
-                return
-        self.add(start, end, message)
+        self.found.append(Gap.of(error))
 
 
-_HEADER = HLO_MODULE[:8]
-"""The first word of a header whose end is cut off, in any case."""
-
+_HEADER = HLO_MODULE[:8]  # of a header whose end is cut off
 _ATTRIBUTES = (
     "backend_config|body|branch_computations|calls|called_computations|channel_id|condition"
     "|control-predecessors|custom_call_target|dimensions|entry_computation_layout|frontend_attributes"
@@ -209,8 +174,7 @@ _BODY = 1 << 9
 """Characters after a brace that are searched for a sign."""
 
 
-def is_foreign(line: str) -> bool:
-    """Return whether a line outside any computation is foreign."""
+def _is_foreign(line: str) -> bool:
     if _OTHER_IR.match(line) is not None or _PROSE.match(line) is not None:
         return True
     return _SIGN.search(line) is None and "\0" not in line
@@ -218,7 +182,7 @@ def is_foreign(line: str) -> bool:
 
 def line_is_foreign(text: str, position: int, end: int) -> bool:
     """Return whether the line from an offset to its end is foreign."""
-    return begins_line(text, position) and is_foreign(
+    return begins_line(text, position) and _is_foreign(
         text[position : min(end, position + _LOOKED_AT)]
     )
 
@@ -261,12 +225,8 @@ class ForeignLines:
     ) -> Iterator[tuple[int, int, bool]]:
         """Yield start, end and whether it is foreign of each run of lines, in order.
 
-        Args:
-            text: The text.
-            position: Start of the first line.
-            end: End of the last line.
-            headless: Whether the first line is an instruction outside any computation; lines that
-                follow it directly belong to its body.
+        `headless`: the first line is an instruction outside any computation; lines that follow it
+        directly belong to its body.
         """
         start, kind = position, False
         while position < end:
@@ -289,7 +249,7 @@ class ForeignLines:
 
     def _takes(self, line: str) -> bool:
         """Return whether a line is foreign, or closes a brace of a foreign line."""
-        if not is_foreign(line) or (not self._open and line.lstrip().startswith("}")):
+        if not _is_foreign(line) or (not self._open and line.lstrip().startswith("}")):
             return False
         self._open = max(0, self._open + line.count("{") - line.count("}"))
         return True
@@ -300,45 +260,29 @@ _PRINTED = frozenset({"is_scheduled", "input_output_alias", "buffer_donor", "num
 
 
 def missing_entry(module: HloModule, reader: HloReader, end: int) -> Gap | None:
-    """Return the gap of a module that marks no computation ENTRY; None if its last one is it.
+    """Return the gap at the end of a module that marks no computation ENTRY, or None.
 
     XLA marks the entry in all that it prints; text without header attributes is hand-written,
-    and its last computation is the entry.
-
-    Args:
-        module: The module.
-        reader: Reads the interface that the header prints.
-        end: Offset of its end.
+    and its last computation is the entry. So is one with the interface that the header prints.
     """
     layout, what = module.header.get("entry_computation_layout"), "an ENTRY computation"
+    last = module.computations[-1] if module.computations else None
     if layout is not None and LOOSE_PROGRAM_SHAPE.fullmatch(layout) is not None:
         wanted = reader.program_shape(layout)
-        if module.computations and _has_interface(module.computations[-1], wanted):
-            return None
         what = f"{what} of {plural(len(wanted.parameters), 'parameter')}"
-    elif module.computations and not module.header.keys() & _PRINTED:
+        try:
+            found = [] if last is None or last.root is None else [*last.parameters, last.root]
+            shapes = [one.shape and one.shape.to_text(layout=False) for one in found]
+        except DumpSyntaxError:  # a shape that is a gap
+            shapes = []
+        if shapes == [one.to_text(layout=False) for one in (*wanted.parameters, wanted.result)]:
+            return None
+    elif last is not None and not module.header.keys() & _PRINTED:
         return None
     source = module.columns.source
-    while end > 1 and source.text[end - 1].isspace():
-        end -= 1
-    return Gap.at(source, Span(max(0, end - 1), end), f"expected {what}, found the end")
+    end = max(1, len(source.text[:end].rstrip()))
+    return Gap.at(source, Span(end - 1, end), f"expected {what}, found the end")
 
-
-def _has_interface(computation: HloComputation, wanted: ProgramShape) -> bool:
-    """Return whether a computation has the parameters and the result of a program, but layouts."""
-    found = [*computation.parameters, *([computation.root] if computation.root else [])]
-    shapes = (*wanted.parameters, wanted.result)
-    try:
-        return len(found) == len(shapes) and all(
-            one.shape is not None and one.shape.to_text(layout=False) == shape.to_text(layout=False)
-            for one, shape in zip(found, shapes, strict=True)
-        )
-    except DumpSyntaxError:  # a shape that is a gap
-        return False
-
-
-_MOST = 20
-"""Repetitions that become gaps."""
 
 _MOST_CHECKED = 100_000
 """Instructions of the largest module that is checked, which takes a microsecond for each."""
@@ -348,71 +292,54 @@ def repetitions(module: HloModule) -> list[Gap]:
     """Return a gap for each name or parameter number that comes twice; the first few.
 
     XLA gives each name once, and refuses a text that repeats one ("instruction already exists"):
-    lines were pasted twice, or a line between two computations is lost.
+    lines were pasted twice, or a line between two computations is lost. Modules with bodies printed
+    in place are not checked.
     """
-    if len(module.columns) > _MOST_CHECKED:
+    columns, computations = module.columns, module.computation_columns
+    if len(columns) > _MOST_CHECKED or computations.scattered:
         return []
-    return list(islice(_repetitions(module), _MOST))
-
-
-def _repetitions(module: HloModule) -> Iterator[Gap]:
-    columns, source = module.columns, module.columns.source
-    spans = columns.spans
-    titles = module.computation_names
-    if len(set(titles)) < len(titles):
-        for place in _repeated(titles):
-            if titles[place]:
-                start = module.computation_columns.start(place)
-                message = f"expected another name: computation {titles[place]} is defined already"
-                yield Gap.at(source, Span(start, start + 1), message)
+    source, spans, titles = columns.source, columns.spans, module.computation_names
+    found: list[tuple[int, int, str]] = []
+    for place in _repeated(titles):
+        if titles[place]:
+            start = computations.start(place)
+            message = f"name: computation {titles[place]} is defined already"
+            found.append((start, start + 1, message))
+    firsts = [rows[0] for rows in computations.all_rows() if rows]
     names = list(columns.names(range(len(columns))))
-    numbers = {
-        row: columns.text(row, OPERANDS, OPERANDS_END)
+    if len(set(names)) < len(names):
+        for row in _repeated([(bisect_right(firsts, row), n) for row, n in enumerate(names)]):
+            base, message = row * STRIDE, f"name: {names[row]} is defined already"
+            found.append((spans[base + NAME], spans[base + NAME_END], message))
+    rows = [
+        row
         for row, start in enumerate(columns.column(OPCODE))
         if source.text.startswith("parameter(", start)
-    }
-    owned = module.computation_columns.all_rows()
-    if len(set(names)) == len(names) and _are_different(numbers, owned):
+    ]
+    numbers = [(bisect_right(firsts, r), columns.text(r, OPERANDS, OPERANDS_END)) for r in rows]
+    for place in _repeated(numbers):
+        base, number = rows[place] * STRIDE, numbers[place][1]
+        message = f"parameter: the computation has a parameter {number} already"
+        found.append((spans[base + OPERANDS], spans[base + OPERANDS_END], message))
+    return [
+        Gap.at(source, Span(start, max(end, start + 1)), f"expected another {message}")
+        for start, end, message in found[:20]
+    ]
+
+
+def _repeated(items: Sequence[Hashable]) -> Iterator[int]:
+    """Yield the positions of items that come earlier, too."""
+    if len(set(items)) == len(items):
         return
-
-    def gap(row: int, first: int, last: int, message: str) -> Gap:
-        start, end = spans[row * STRIDE + first], spans[row * STRIDE + last]
-        return Gap.at(source, Span(start, max(end, start + 1)), f"expected another {message}")
-
-    for rows in owned:
-        for place in _repeated([names[row] for row in rows]):
-            message = f"name: {names[rows[place]]} is defined already"
-            yield gap(rows[place], NAME, NAME_END, message)
-        parameters = [row for row in rows if row in numbers]
-        for place in _repeated([numbers[row] for row in parameters]):
-            number = numbers[parameters[place]]
-            message = f"parameter: the computation has a parameter {number} already"
-            yield gap(parameters[place], OPERANDS, OPERANDS_END, message)
-
-
-def _repeated(texts: Sequence[str]) -> Iterator[int]:
-    """Yield the positions of texts that come earlier, too."""
-    earlier: set[str] = set()
-    for place, text in enumerate(texts):
-        if text in earlier:
+    earlier: set[Hashable] = set()
+    for place, item in enumerate(items):
+        if item in earlier:
             yield place
-        earlier.add(text)
-
-
-def _are_different(numbers: Mapping[int, str], owned: Sequence[Sequence[int]]) -> bool:
-    """Return whether no computation has a parameter number twice; False if it takes a search."""
-    if not all(isinstance(rows, range) for rows in owned):
-        return False
-    starts = [rows[0] for rows in owned if rows]
-    return len({(bisect_right(starts, row), n) for row, n in numbers.items()}) == len(numbers)
-
-
-PARSED = frozenset({"sharding", "replica_groups"})
-"""Attributes whose values are parsed, once for each distinct text, instead of matched."""
+        earlier.add(item)
 
 
 @functools.cache
-def forms() -> Mapping[str, LineRule]:
+def _forms() -> Mapping[str, LineRule]:
     """Return the name of each attribute of the grammar and the rule of its value."""
     found: dict[str, LineRule] = {}
     for rule in ("attribute", "header_attribute"):
@@ -428,7 +355,7 @@ _ATTRIBUTE_NAMES = re.compile(r"(?P<start>[\w-]*)(?:\(\?:)?(?P<words>[\w|-]*)\)?
 """The terminal of one attribute or of several with a common beginning."""
 
 _PARAMETER = rf"(?:\(unknown\):?|{NAME_PATTERN}:?){SPACE}{SHAPE}".replace("([", "(?:[")
-_SIGNATURE = lazy_pattern(
+SIGNATURE = lazy_pattern(
     rf"\({SPACE}(?:{_PARAMETER}{SPACE}(?:,{SPACE}{_PARAMETER}{SPACE})*+)?+\)"
     rf"{SPACE}->{SPACE}{SHAPE}"
 )
@@ -436,63 +363,16 @@ _SIGNATURE = lazy_pattern(
 _STRUCTURAL = frozenset((*CALLING_ATTRIBUTES, "control-predecessors", "index"))
 """Attributes without which an instruction is not connected with others as it should be."""
 
-_REMEMBERED = 200
-"""Longest literal, in characters, in the cache."""
-
-_COUNTED = 1 << 16
-"""Longest literal, in characters, whose elements are counted."""
-
 _WORD = (
     r"-?(?:inf|nan(?:\(0x[0-9a-fA-F]++\))?+|(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?\d++)?+)"
     r"|true|false"
 )
 _COMPLEX = rf"\(\s*+(?:{_WORD})\s*+,\s*+(?:{_WORD})\s*+\)"
-_SCALAR = lazy_pattern(rf"\s*+(?:{_WORD}|{_COMPLEX}|unknown|undetermined)\s*+")
-_ELEMENTS = lazy_pattern(rf"(?:{_WORD}|{_COMPLEX}|[{{}},\s]|\.\.\.)*+")
-_ELIDED = lazy_pattern(r"\s*\{\s*\.\.\.\s*\}\s*")
-_WORDS = lazy_pattern(r"[^{},\s]+")
-_BRACE = lazy_pattern(r"[{}]")
-_DYNAMIC_SIZES = lazy_pattern(r"\s*\([\d,\s]*\)(?=\s*\{)")
-
-
-def _fits(text: str, shape: Shape) -> bool:
-    """Return whether a literal is written as one of this shape; False for tuples."""
-    if "/" in text:
-        text = COMMENTS.sub(" ", text)
-    if _ELIDED.fullmatch(text):
-        return True
-    if shape.is_tuple:
-        return False
-    if not shape.dimensions or "{" not in text:  # one number may fill the array
-        return _SCALAR.fullmatch(text) is not None
-    text = _DYNAMIC_SIZES.sub("", text, count=1)
-    if _ELEMENTS.fullmatch(text) is None:
-        return False
-    sizes = shape.dimensions
-    depth = sizes.index(0) + 1 if 0 in sizes else len(sizes)  # no braces inside empty ones
-    return _nesting(text) == depth and _has_all(text, shape)
-
-
-def _has_all(text: str, shape: Shape) -> bool:
-    """Return whether a literal has as many elements as its shape; long ones are not counted."""
-    if len(text) > _COUNTED or "..." in text or None in shape.dimensions or "(" in text:
-        return True
-    if any(shape.dynamic_dimensions):
-        return True
-    return len(_WORDS.findall(text)) == math.prod(d or 0 for d in shape.dimensions)
-
-
-def _nesting(text: str) -> int:
-    """Return the nesting depth of braces; -1 if they are unbalanced or not one group."""
-    depth = deepest = closed = 0
-    for match in _BRACE.finditer(text):
-        depth += 1 if match[0] == "{" else -1
-        if depth < 0:
-            return -1
-        deepest = max(deepest, depth)
-        closed += depth == 0
-    return deepest if depth == 0 and closed == 1 else -1
-
+_LITERAL = lazy_pattern(
+    rf"(?:\s*+\([\d,\s]*+\)(?=\s*+\{{))?+"
+    rf"(?:{_WORD}|{_COMPLEX}|[{{}},\s]|\.\.\.|unknown|undetermined)++"
+)
+"""A literal that is no tuple, after its dynamic sizes; its nesting is not checked."""
 
 _VARIABLE = lazy_pattern(r"%[\w.-]++|(?<=channel_id=)\d++")
 """Numbers and names that differ between attribute lists of one form and need no check."""
@@ -503,8 +383,7 @@ class AttributeCheck:
 
     Attributes:
         shapes: Texts of correct shapes.
-        attributes: Texts of correct attribute lists, without names and channels; the empty one
-            included.
+        attributes: Texts of correct attribute lists, without names and channels.
         unknown: Names of unknown attributes.
     """
 
@@ -513,7 +392,6 @@ class AttributeCheck:
         self.shapes: set[str] = set()
         self.attributes: set[str] = {""}
         self.unknown: set[str] = set()
-        self._literals: set[tuple[str, str]] = set()
 
     def take_unknown(self) -> tuple[str, ...]:
         """Return the unknown names since the last call; called at the end of a module."""
@@ -550,7 +428,10 @@ class AttributeCheck:
             return False
         operands = match[5] or match[6] or ""
         if match[4] == "constant":
-            return self.literal(match[3], operands)
+            if "/" in operands:
+                operands = COMMENTS.sub(" ", operands)
+            is_even = operands.count("{") == operands.count("}")
+            return is_even and not match[3].startswith("(") and bool(_LITERAL.fullmatch(operands))
         if match[4] == "parameter":
             return PARAMETER_NUMBER.fullmatch(operands) is not None
         if match[6] is None:
@@ -592,40 +473,25 @@ class AttributeCheck:
 
     def _is_value_right(self, name: str, value: str) -> bool:
         """Return whether a value has a known form; any value of an unknown attribute has."""
-        if name in PARSED:
+        if name in ("sharding", "replica_groups"):
             return self.value_problem(name, value) is None
-        form = forms().get(name)
+        form = _forms().get(name)
         if form is None:
             self.unknown.add(name)
         return form is None or form.pattern.fullmatch(value) is not None
 
-    def literal(self, shape_text: str, text: str) -> bool:
-        """Return whether a literal has the nesting of its shape."""
-        key = (shape_text, text)
-        if key in self._literals:
-            return True
-        if not _fits(text, self._reader.shape(shape_text)):
-            return False
-        if len(text) <= _REMEMBERED:
-            self._literals.add(key)
-        return True
-
     def value_problem(self, name: str, value: str) -> DumpSyntaxError | None:
         """Return the error of a wrong sharding or device list, or None; others are not checked."""
-        if name not in forms():
+        if name not in _forms():
             self.unknown.add(name)
         if name == "sharding":
             return _problem(self._reader.sharding, value)
         return _problem(self._reader.device_list, value) if name == "replica_groups" else None
 
-    def signature(self, text: str) -> bool:
-        """Return whether a text is ``(name: shape, ...) -> shape``; the shapes are not checked."""
-        return _SIGNATURE.fullmatch(text) is not None
-
     def header(self, header: Mapping[str, str]) -> str | None:
         """Return the name of the first header attribute whose value is wrong, or None."""
         for name, value in header.items():
-            form = forms().get(name)
+            form = _forms().get(name)
             if form is None:
                 self.unknown.add(name)
             elif form.pattern.fullmatch(value) is None:
@@ -649,12 +515,7 @@ _GRAMMAR_COST = 8
 
 
 class HloFallback:
-    """Parses single instructions of a source by the grammar.
-
-    Args:
-        source: The text.
-        check: Checks shapes, literals and attributes of the instruction.
-    """
+    """Parses single instructions of a source by the grammar."""
 
     def __init__(self, source: Source, check: AttributeCheck) -> None:
         self._source = source
@@ -662,15 +523,12 @@ class HloFallback:
         self._check = check
         self._budget = 16 * len(source.text) + (1 << 20)
 
-    def read(
-        self, position: int, end: int, *, has_name: bool = True
-    ) -> tuple[ReadInstruction, int]:
+    def read(self, position: int, end: int) -> tuple[ReadInstruction, int]:
         """Return the instruction at an offset, and the offset of its end.
 
         Args:
             position: Its start.
             end: Start of the next line that begins an instruction or the like.
-            has_name: Whether a name and ``=`` begin it.
 
         Raises:
             DumpSyntaxError: If the grammar refuses it, or a value in it is wrong.
@@ -681,7 +539,7 @@ class HloFallback:
         stops = {end, self._balanced_end(position)}
         for stop in sorted(stop for stop in stops if 0 < stop - position <= GRAMMAR_LIMIT):
             try:
-                read = read_instruction(self._source, position, stop, has_name=has_name)
+                read = read_instruction(self._source, position, stop)
             except DumpSyntaxError as problem:
                 if error is None or stop == end:
                     error = problem
@@ -726,23 +584,11 @@ class HloFallback:
                 problem = self._check.shape_problem(self._text[start:end])
                 if problem is not None:
                     return self._placed(problem, start, end)
-                problem = self._literal_problem(current, self._text[start:end])
-                if problem is not None:
-                    return problem
         for name, start, end in read.attributes:
             problem = self._check.value_problem(name, self._text[start:end])
             if problem is not None:
                 return self._placed(problem, start, end)
         return None
-
-    def _literal_problem(self, read: ReadInstruction, shape: str) -> DumpSyntaxError | None:
-        start, end = read.operands
-        if self._text[slice(*read.opcode)] != "constant" or shape.startswith("("):
-            return None
-        if self._check.literal(shape, self._text[start:end]):
-            return None
-        place = Span(start, max(end, start + 1))
-        return DumpSyntaxError.at(self._source, place, f"expected a literal of shape {shape}")
 
     def _placed(self, problem: DumpSyntaxError, start: int, end: int) -> DumpSyntaxError:
         """Return an error in a part of the text with its place in the whole text."""

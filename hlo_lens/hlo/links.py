@@ -36,11 +36,6 @@ _Mark = TypeVar("_Mark")
 class Links:
     """The edges of a module.
 
-    Args:
-        columns: Its instructions.
-        computations: Its computations.
-        opcodes: The opcode of each instruction.
-
     Attributes:
         walks: What walkers of values keep, by name; not pickled.
     """
@@ -328,11 +323,8 @@ class OperandColumns:
     if it names an element (``%w#1``) or an undefined name, and in modules that print bodies of
     computations inside others.
 
-    Args:
-        columns: Instructions of the module.
-        listed: Rows of all its computations, or of one.
-        extent: Rows from their first to their last.
-        opcodes: Opcodes of all rows.
+    `listed` are the rows of all computations of the module, or of one; `extent` those from their
+    first to their last.
 
     Attributes:
         first: The first row.
@@ -455,9 +447,7 @@ class OperandColumns:
     ) -> Iterator[tuple[Iterable[str], Sequence[int]]]:
         """Yield the operands of many rows at a time, and how many each of the rows has.
 
-        Args:
-            extent: The rows.
-            odd: Gets the rows whose operands need to be read one by one; they have none here.
+        `odd` gets the rows whose operands need to be read one by one; they have none here.
         """
         for start in range(extent.start, extent.stop, _CHUNK):
             counts: list[int] = []
@@ -573,13 +563,7 @@ class Call(NamedTuple):
 
 
 def operand_number(call: Call, opcode: str, parameter: int) -> int:
-    """Return the number of the caller's operand that is a parameter of a called computation.
-
-    Args:
-        call: The call.
-        opcode: Opcode of the caller.
-        parameter: Number of the parameter.
-    """
+    """Return the number of the caller's operand that is a parameter of a called computation."""
     if opcode == "while":
         return 0
     return 1 + call.number if opcode == "conditional" else parameter

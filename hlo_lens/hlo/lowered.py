@@ -94,8 +94,6 @@ NAMES: Mapping[str, str] = {
     "SYMBOL": "a name such as @main",
     "VALUE": "a value such as %arg0",
     "WORD": "a word",
-    "LESSTHAN": "'<'",
-    "MORETHAN": "'>'",
     "VISIBILITY": "'public'",
 }
 """Names of the terminals in error messages."""
@@ -111,8 +109,7 @@ _OPERATION = re.compile(
 )
 _CUSTOM_CALL = re.compile(r'custom_call @([\w.$]+)|call_target_name = "([^"\n]*)"')
 _TENSOR = re.compile(r"tensor<(?P<sizes>(?:[\d?]+x)*)(?P<type>[\w<>]+?)(?:, *#[^>]*>?)?>")
-_TYPES = {"i1": "pred", "index": "s64"}
-_COMPLEX = {"complex<f32>": "c64", "complex<f64>": "c128"}
+_TYPES = {"i1": "pred", "index": "s64", "complex<f32>": "c64", "complex<f64>": "c128"}
 _NUMBER = re.compile(r"-?\d+")
 
 
@@ -142,12 +139,14 @@ def parse_stablehlo(text: str | bytes | Source, *, path: str = "<text>") -> Lowe
         message = "this is MLIR without 'func.func', so it is not StableHLO"
         raise DumpSyntaxError(message, path=source.path)
     gaps: list[Gap] = []
-    attributes, name = _header(source, header, gaps)
+    tree = header and _tree(source, "header", header.start(), header.end(), gaps)
+    attributes = _attributes(source, tree, header.start()) if header and tree else {}
+    symbol = _optional_token(tree, "SYMBOL") if tree else None
     meshes = meshes_by_name(source.text)
     arguments, results = _signature(source, function, meshes, gaps)
     calls = (match[1] or match[2] for match in _CUSTOM_CALL.finditer(source.text))
     return LoweredModule(
-        name=name,
+        name=_plain(symbol[1:] if symbol else ""),
         num_partitions=_number(attributes.get("mhlo.num_partitions")),
         replica_count=_number(attributes.get("mhlo.num_replicas")),
         meshes=meshes,
@@ -157,19 +156,6 @@ def parse_stablehlo(text: str | bytes | Source, *, path: str = "<text>") -> Lowe
         custom_calls=Counter(calls),
         gaps=tuple(gaps),
     )
-
-
-def _header(
-    source: Source, match: re.Match[str] | None, gaps: list[Gap]
-) -> tuple[Mapping[str, str], str]:
-    """Return the attributes and the name of the module."""
-    if match is None:
-        return {}, ""
-    tree = _tree(source, "header", match.start(), match.end(), gaps)
-    if tree is None:
-        return {}, ""
-    symbol = _optional_token(tree, "SYMBOL")
-    return _attributes(source, tree, match.start()), _plain(symbol[1:] if symbol else "")
 
 
 def _signature(
@@ -261,9 +247,8 @@ def _shape(type_text: str) -> Shape | None:
 
 def _element_type(text: str) -> str:
     """Return XLA's name of an element type of MLIR."""
-    known = _TYPES.get(text) or _COMPLEX.get(text)
-    if known is not None:
-        return known
+    if text in _TYPES:
+        return _TYPES[text]
     signless = re.fullmatch(r"(u?)s?i(\d+)", text)
     return f"{signless[1] or 's'}{signless[2]}" if signless else text.lower()
 

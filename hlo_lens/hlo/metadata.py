@@ -13,7 +13,6 @@ from hlo_lens.hlo.columns import LONG_NUMBER
 from hlo_lens.hlo.text import (
     BLANK,
     GRAMMARS,
-    LONGEST_NUMBER,
     PLAIN_FRAME,
     PLAIN_LOCATION,
     TABLE,
@@ -24,10 +23,11 @@ from hlo_lens.hlo.text import (
 )
 from hlo_lens.text.rows import Records
 from hlo_lens.text.source_files import is_library_file
+from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 _Record = TypeVar("_Record")
@@ -93,7 +93,7 @@ def parse_metadata(text: str) -> OpMetadata:
         value = plain if quoted is None else parse_string(quoted)
         if name in _STRINGS:
             known[name] = value
-        elif name in _INTEGERS and len(value) < LONGEST_NUMBER and value.lstrip("-").isdecimal():
+        elif name in _INTEGERS and len(value) < LONG_NUMBER and value.lstrip("-").isdecimal():
             known[name] = int(value)
         else:
             other[name] = value
@@ -235,42 +235,36 @@ def read_tables(text: str, position: int) -> tuple[StackFrames, int]:
     """Return the tables at an offset, and the offset after them."""
     found: dict[str, Any] = {}
     while (head := TABLE.match(text, position)) is not None:
-        field, read = _TABLES[(head.lastindex or 1) - 1]
-        found[field], position = read(text, head.end())
+        table, position = head.lastindex or 1, head.end()
+        if table == _LOCATIONS:
+            numbers, position = _numbers(text, position, PLAIN_LOCATION, FileLocation.__slots__)
+            found["file_locations"] = file_locations(numbers)
+        elif table == _FRAMES:
+            numbers, position = _numbers(text, position, PLAIN_FRAME, StackFrame.__slots__)
+            # XLA prints the number of a parent plus one, so 0 and 1 both mean none.
+            numbers[1::2] = array("Q", (max(number - 1, 0) for number in numbers[1::2]))
+            found["frames"] = stack_frames(numbers)
+        else:
+            rows: list[str] = []
+            while (row := TABLE_STRING.match(text, position)) is not None:
+                rows.append(parse_string(row[2]))
+                position = row.end()
+            found["file_names" if table == 1 else "function_names"] = tuple(rows)
         blank = BLANK.match(text, position)
         position = position if blank is None else blank.end()
     return StackFrames(**found), position
 
 
-def _strings(text: str, position: int) -> tuple[tuple[str, ...], int]:
-    """Return the texts of the rows at an offset, and the offset after them."""
-    rows: list[str] = []
-    while (row := TABLE_STRING.match(text, position)) is not None:
-        rows.append(parse_string(row[2]))
-        position = row.end()
-    return tuple(rows), position
-
-
-def _locations(text: str, position: int) -> tuple[Records[FileLocation], int]:
-    numbers, end = _numbers(text, position, PLAIN_LOCATION, FileLocation.__slots__)
-    return file_locations(numbers), end
-
-
-def _frames(text: str, position: int) -> tuple[Records[StackFrame], int]:
-    numbers, end = _numbers(text, position, PLAIN_FRAME, StackFrame.__slots__)
-    return stack_frames(_with_parents(numbers)), end
+_LOCATIONS, _FRAMES = 3, 4
+"""Groups of `TABLE`, after those of file and function names."""
 
 
 def _numbers(
     text: str, position: int, plain: re.Pattern[str], names: Sequence[str]
 ) -> tuple[array[int], int]:
-    """Return the fields of the rows at an offset, and the offset after them.
+    """Return the named fields of the rows at an offset, and the offset after them.
 
-    Args:
-        text: The text.
-        position: The offset.
-        plain: Pattern of a row as XLA prints it.
-        names: Names of the fields; others are dropped.
+    `plain` is the pattern of a row as XLA prints it.
     """
     numbers = array("Q")
     while True:
@@ -282,46 +276,5 @@ def _numbers(
             if row is None:
                 return numbers, position
             fields = dict(TABLE_FIELD.findall(row[2]))
-            numbers.extend(_number(fields.get(name, "0")) for name in names)
+            numbers.extend(min(bounded_int(fields.get(name, "0")), _LARGEST) for name in names)
         position = row.end()
-
-
-def _number(digits: str) -> int:
-    return min(int(digits), _LARGEST) if len(digits) <= LONG_NUMBER else _LARGEST
-
-
-def _with_parents(numbers: array[int]) -> array[int]:
-    """Return frames with the numbers of their parents.
-
-    XLA prints the number plus one, so 0 and 1 both mean none.
-    """
-    numbers[1::2] = array("Q", (number - 1 if number else 0 for number in numbers[1::2]))
-    return numbers
-
-
-_TABLES: Sequence[tuple[str, Callable[[str, int], tuple[object, int]]]] = (
-    ("file_names", _strings),
-    ("function_names", _strings),
-    ("file_locations", _locations),
-    ("frames", _frames),
-)
-"""Field of StackFrames of each table, and the reader of its rows."""
-
-
-def tables_of_rows(
-    file_names: Iterable[str],
-    function_names: Iterable[str],
-    locations: Iterable[Mapping[str, int]],
-    frames: Iterable[Mapping[str, int]],
-) -> StackFrames:
-    """Return the tables of rows that are read already."""
-    return StackFrames(
-        file_names=tuple(file_names),
-        function_names=tuple(function_names),
-        file_locations=file_locations(_flat(locations, FileLocation.__slots__)),
-        frames=stack_frames(_with_parents(_flat(frames, StackFrame.__slots__))),
-    )
-
-
-def _flat(rows: Iterable[Mapping[str, int]], names: Sequence[str]) -> array[int]:
-    return array("Q", (min(row.get(name, 0), _LARGEST) for row in rows for name in names))

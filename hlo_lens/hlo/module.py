@@ -40,10 +40,8 @@ from hlo_lens.hlo.text import (
     HloReader,
     InputOutputAlias,
     parse_aliasing,
-    parse_attribute,
     parse_donors,
     parse_frontend_attributes,
-    parse_string,
 )
 from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.rows import FewTexts, Rows
@@ -376,9 +374,6 @@ class HloInstruction:
 _FEW_ROWS = 128
 """Rows of a computation up to which a dictionary of names is faster than a `NameIndex`."""
 
-_SMALL_INDEXES = 64
-"""Number of such dictionaries in the cache; each takes 200 bytes a name."""
-
 
 class HloComputation:
     """A computation: a list of instructions with one result. A view over columns, cheap to make.
@@ -503,12 +498,6 @@ class HloComputation:
         rows.sort(key=lambda row: (numbers[row] is None, numbers[row] or 0))
         return tuple(HloInstruction(self, row) for row in rows)
 
-    @property
-    def execution_thread(self) -> str:
-        """Thread that runs it; ``main`` if not printed."""
-        value = parse_attribute(self.attributes_text, "execution_thread")
-        return "main" if value is None else parse_string(value)
-
     def instruction(self, name: str) -> HloInstruction | None:
         """Return the instruction of a name (with or without ``%``), or None.
 
@@ -528,7 +517,7 @@ class HloComputation:
             index = NameIndex(rows, all_columns.name, all_columns.names(rows))
             columns.name_indexes[self.place] = index
             return index
-        if len(columns.small_indexes) >= _SMALL_INDEXES:
+        if len(columns.small_indexes) >= 64:  # each takes 200 bytes a name
             columns.small_indexes.clear()
         small = columns.small_indexes[self.place] = all_columns.rows_by_name(rows)
         return small
@@ -542,7 +531,6 @@ class HloComputation:
         return tuple(map(module.instruction, dict.fromkeys(call.row for call in calls)))
 
 
-_HTML_OPCODES = 10
 _PLACES = "_places_by_name"
 """Not pickled, but made again: an index, whose hashes are those of one process."""
 
@@ -596,25 +584,7 @@ class HloModule:
     __hash__ = object.__hash__
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the pickled state."""
         return {name: value for name, value in vars(self).items() if name != _PLACES}
-
-    def _repr_html_(self) -> str:
-        """Return the module as HTML for a notebook: name, facts, most frequent opcodes."""
-        from html import escape
-
-        facts = (
-            f"{self.num_partitions} partitions x {self.replica_count} replicas",
-            "scheduled" if self.is_scheduled else "not scheduled",
-            f"{self.instruction_count:,} instructions in {len(self.computations):,} computations",
-            f"{len(self.gaps):,} gaps" if self.gaps else "no gaps",
-        )
-        counts = self.opcode_counts().most_common(_HTML_OPCODES)
-        rows = "".join(f"<tr><td>{escape(name)}</td><td>{n:,}</td></tr>" for name, n in counts)
-        return (
-            f"<p><b>HloModule {escape(self.name)}</b>: {escape(', '.join(facts))}</p>"
-            f"<table><tr><th>opcode</th><th>instructions</th></tr>{rows}</table>"
-        )
 
     @property
     def path(self) -> str:

@@ -1,10 +1,10 @@
-"""HLO module text to HloModule: by the scanner, or by the grammar alone.
+"""HLO module text to HloModule.
 
 The scanner makes one anchored pass over the text; a second process reads ahead in a long one. At
 each offset it tries the pattern of a printed instruction line, then a loose one, then the grammar
 on that one instruction; text that none of them matches is a gap. Instructions become rows of
 places; their parts are parsed on demand. The cost of a gap is bounded: text is read again only a
-fixed number of times. The grammar alone is the reference: slower, and strict.
+fixed number of times.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn
 
 from hlo_lens.hlo.columns import (
     STRIDE,
     ComputationColumns,
     ComputationParts,
+    HloRows,
     InstructionColumns,
-    Overlay,
+    operands_of,
 )
 from hlo_lens.hlo.gaps import (
     MOST_EXPLAINED,
+    SIGNATURE,
     AttributeCheck,
     ForeignLines,
     HloFallback,
@@ -39,15 +41,6 @@ from hlo_lens.hlo.gaps import (
 )
 from hlo_lens.hlo.metadata import read_tables
 from hlo_lens.hlo.module import HloModule
-from hlo_lens.hlo.rows import (
-    HloRows,
-    ReadComputation,
-    first_values,
-    infer_shapes,
-    missing_operands,
-    new_module,
-    operands_of,
-)
 from hlo_lens.hlo.text import (
     COMPUTATION_LIKE,
     FIRST_LETTERS,
@@ -65,12 +58,11 @@ from hlo_lens.hlo.text import (
     LOOSE_INSTRUCTION,
     NEXT_HEADER,
     TABLE,
-    UNNAMED_INSTRUCTION,
     HloReader,
     HloUnits,
     parse_attributes,
 )
-from hlo_lens.text.errors import DumpSyntaxError, Gap, UsageError
+from hlo_lens.text.errors import DumpSyntaxError, Gap
 from hlo_lens.text.processes import SecondProcess, start_second
 from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
@@ -80,13 +72,10 @@ if TYPE_CHECKING:
 
 
 class HloScan:
-    """One pass over a source: the module that is being filled, and the gaps so far.
+    """One pass over a source: the module that is being filled, and its gaps so far.
 
     Attributes:
-        source: The text.
-        modules: Modules found so far.
-        gaps: Gaps of the module that is being filled.
-        is_strange: Whether any part of it was no HLO.
+        is_strange: Whether any part of the text was no HLO.
     """
 
     def __init__(
@@ -108,11 +97,11 @@ class HloScan:
         self._units = HloUnits(source.text)
         self._fallback = HloFallback(source, self._check)
         self._foreign = ForeignLines()
-        self._rows: HloRows | None = None
+        self._module: HloModule | None = None
+        self._rows = HloRows(source)
         self._has_entry = False
 
     def run(self) -> None:
-        """Read the whole text."""
         position, size = 0, len(self.text)
         while True:
             position = self._units.blank(position)
@@ -122,7 +111,8 @@ class HloScan:
                 self._progress(position)
             read = None
             if self._ahead is not None and position == self._ahead.at:
-                read = self._ahead.take_rest(self._rows, has_entry=self._has_entry)
+                rows = None if self._module is None else self._rows
+                read = self._ahead.take_rest(rows, has_entry=self._has_entry)
             if read is None:
                 position = self._unit(position)
             else:
@@ -138,8 +128,8 @@ class HloScan:
             if HEADER_START.match(text, position):
                 return self._header(position)
             if TABLE.match(text, position):
-                rows = self._rows or self._begin_module("", position)
-                rows.module.stack_frames, end = read_tables(text, position)
+                module = self._module or self._begin_module("", position)
+                module.stack_frames, end = read_tables(text, position)
                 return self._outside(end, headless=True) if follows_directly(text, end) else end
         match = LINE_COMPUTATION.match(text, position)
         if match is None:
@@ -151,17 +141,13 @@ class HloScan:
             return self._outside(position)
         if INSTRUCTION_LIKE.match(text, position, position + LONG_LINE):
             return self._stray_instructions(position)
-        if self._unnamed_instruction(position):
-            return len(text)
         match = LENIENT_COMPUTATION.match(text, position)
         if match is not None:
-            start, end = match.span()
-            self.gaps.add_refused("computation_head", start, start, end, "expected a computation")
+            self.gaps.add(*match.span(), "expected a computation")
             return self._computation(match)
         return self._outside(position)
 
     def _is_head(self, match: re.Match[str]) -> bool:
-        """Return whether a name and a brace begin a computation, not a foreign line."""
         if match[1] is not None or match[3] is not None or "%" in match[0]:
             return True
         return has_body(self.text, match.end(), named=match[2] is not None)
@@ -171,36 +157,43 @@ class HloScan:
         match = HEADER.match(text, position)
         if match is None:
             return self._outside(position)
-        module = self._begin_module(match[1] or "", position).module
+        module = self._begin_module(match[1] or "", position)
         start, end = match.span(2)
-        module.header = first_values(parse_attributes(text[start:end]))
+        header: dict[str, str] = {}
+        for name, value in parse_attributes(text[start:end]):
+            header.setdefault(name, value)
+        module.header = header
         line_end = self._units.line_end(end)
         after = self._units.blank(end)
         if after < line_end and not LOOSE_COMPUTATION.match(text, after):
-            message = "expected ',' and a header attribute"
-            self.gaps.add_refused("header", position, end, line_end, message)
+            self.gaps.add(end, line_end, "expected ',' and a header attribute")
             module.is_truncated = line_end >= len(text)
             return line_end
         bad = self._check.header(module.header)
         if bad is not None:
             place = text.find(f"{bad}=", start, end)
-            message = f"expected another value of {bad}"
-            self.gaps.add_refused("header", position, place, end, message)
+            self.gaps.add(place, end, f"expected another value of {bad}")
         return end
 
-    def _begin_module(self, name: str, start: int) -> HloRows:
-        """End the module before and begin a new one."""
+    def _begin_module(self, name: str, start: int) -> HloModule:
         self._end_module(start)
         self._has_entry = False
-        self._rows = HloRows(new_module(self.source, self._reader, name, start))
-        return self._rows
+        self._rows = rows = HloRows(self.source)
+        self._module = HloModule(
+            name=name,
+            columns=rows.columns,
+            reader=self._reader,
+            computation_columns=rows.computations,
+            start=start,
+        )
+        return self._module
 
     def _end_module(self, end: int) -> None:
-        rows, self._rows = self._rows, None
-        if rows is None:
+        module, self._module = self._module, None
+        if module is None:
             return
-        module = rows.module
-        module.gaps, module.passed_lines = self.gaps.take(has_read=bool(module.computations))
+        has_read = bool(module.computations)
+        module.gaps, module.passed_lines, strange = self.gaps.take(has_read=has_read)
         gap = None
         if not self._has_entry and not module.is_truncated:
             gap = missing_entry(module, self._reader, end)
@@ -208,20 +201,17 @@ class HloScan:
             module.is_truncated = True
             if not module.gaps or module.gaps[-1].line + module.gaps[-1].lines <= gap.line:
                 module.gaps = (*module.gaps, gap)
-        if rows.shapeless:
-            infer_shapes(module, rows.shapeless)
-        repeated = repetitions(module)
-        if repeated:
+        if repeated := repetitions(module):
             gaps = (*module.gaps, *repeated)
             module.gaps = tuple(sorted(gaps, key=lambda gap: (gap.line, gap.column)))
-        module.strange_spans = self.gaps.take_strange()
-        self.is_strange |= bool(module.strange_spans)
+        module.strange_spans = strange
+        self.is_strange |= bool(strange)
         module.unknown_attributes = self._check.take_unknown()
         self.modules.append(module)
 
     def _computation(self, match: re.Match[str]) -> int:
-        rows = self._rows or self._begin_module("", match.start())
-        module, first = rows.module, len(rows.columns)
+        module = self._module or self._begin_module("", match.start())
+        rows, first = self._rows, len(self._rows.columns)
         computation = ComputationParts(
             start=match.start(),
             name=match.span(2),
@@ -232,27 +222,21 @@ class HloScan:
         if computation.is_entry and self._has_entry:
             self.gaps.add(match.start(1), match.start(1) + 5, "expected one ENTRY, found a second")
         self._has_entry |= computation.is_entry
-        if match[3] and not self._check.signature(match[3]):
+        if match[3] and SIGNATURE.fullmatch(match[3]) is None:
             self.gaps.add(*match.span(3), "expected (name: shape, ...) -> shape")
-        position = self._body(match.end(), computation, rows)
+        position = self._body(match.end(), computation)
         computation.rows = rows.take(first)
-        module.computation_columns.add(computation)  # after bodies that it prints in place
+        rows.computations.add(computation)  # after bodies that it prints in place
         if not computation.is_complete and position >= len(self.text):
             module.is_truncated = True
         return position
 
-    def _body(
-        self, position: int, computation: ComputationParts, rows: HloRows, *, rooted: bool = False
-    ) -> int:
+    def _body(self, position: int, computation: ComputationParts, *, rooted: bool = False) -> int:
         """Read instructions up to the closing brace and return the offset after it.
 
-        Args:
-            position: Offset of the first.
-            computation: The computation.
-            rows: Rows so far.
-            rooted: Whether it has its ROOT.
+        `rooted`: the computation has its ROOT.
         """
-        text, columns = self.text, rows.columns
+        text, rows, columns = self.text, self._rows, self._rows.columns
         extend, roots = columns.spans.extend, columns.roots
         match_line = LINE_INSTRUCTION.match
         shapes, attributes = self._check.shapes, self._check.attributes
@@ -302,7 +286,7 @@ class HloScan:
                     position = end
                     continue
             start = position
-            position, ends = self._irregular(position, computation, rows)
+            position, ends = self._irregular(position, computation)
             if ends:
                 return position
             if len(columns) > row and roots and roots[-1] == len(columns) - 1:
@@ -311,7 +295,7 @@ class HloScan:
             row = len(columns)
         read = None if self._ahead is None else self._ahead.take_body(rows, rooted=rooted)
         if read is None:
-            return self._body(position, computation, rows, rooted=rooted)
+            return self._body(position, computation, rooted=rooted)
         computation.is_complete = True
         computation.attributes = read.body_attributes
         self._check.unknown |= read.unknown_attributes
@@ -322,13 +306,10 @@ class HloScan:
         if is_second:
             self.gaps.add(place, place + 4, "expected one ROOT, found a second")
 
-    def _irregular(
-        self, position: int, computation: ComputationParts, rows: HloRows
-    ) -> tuple[int, bool]:
+    def _irregular(self, position: int, computation: ComputationParts) -> tuple[int, bool]:
         """Read an item of a body that is no printed instruction line.
 
-        Returns:
-            The offset after it, and whether the computation ends there.
+        Returns its end, and whether the computation ends there.
         """
         text = self.text
         match = LINE_CLOSE.match(text, position)
@@ -352,14 +333,14 @@ class HloScan:
             return match.end(), True
         line = LINE_INSTRUCTION.match(text, start) if start > position else None
         if line is not None and self._check.instruction(line):
-            rows.add_match(line, attributes_end=line.end(8))
+            self._rows.add_match(line, attributes_end=line.end(8))
             return line.end(), False
         if self._begins_computation(start):
             self.gaps.add(
                 start, self._units.line_end(start), "expected '}', found a new computation"
             )
             return start, True
-        return self._unit_in_body(start, rows), False
+        return self._unit_in_body(start), False
 
     def _begins_computation(self, position: int) -> bool:
         text = self.text
@@ -372,12 +353,17 @@ class HloScan:
             or COMPUTATION_LIKE.match(text, position, self._units.line_end(position)) is not None
         )
 
-    def _unit_in_body(self, position: int, rows: HloRows) -> int:
+    def _unit_in_body(self, position: int) -> int:
         """Read one instruction that is not on one line as XLA prints it, or note a gap."""
-        text = self.text
-        if not INSTRUCTION_LIKE.match(text, position, position + LONG_LINE):
-            return self._junk(position)
+        text, rows = self.text, self._rows
         end = self._units.unit_end(position)
+        if not INSTRUCTION_LIKE.match(text, position, position + LONG_LINE):
+            junk = text[position:end].rstrip()
+            self.gaps.note_strange(position, end)
+            first_end = min(self._units.line_end(position), position + len(junk))
+            lines = junk.count("\n") + 1
+            self.gaps.add(position, first_end, "expected an instruction or '}'", lines)
+            return end
         match = LOOSE_INSTRUCTION.match(text, position, end)
         if match is not None and self._check.instruction(match):
             rows.add_match(match, attributes_end=match.end(7))
@@ -399,76 +385,21 @@ class HloScan:
 
     def _stray_instructions(self, position: int) -> int:
         """Read instructions outside any computation, as XLA prints a single one."""
-        if self._rows is not None and self._rows.module.computations:
+        if self._module is not None and self._module.computations:
             return self._outside(position, headless=True)
-        rows = self._rows or self._begin_module("", position)
-        start, first, count = position, len(rows.columns), 0
-        size = len(self.text)
-        while position < size and INSTRUCTION_LIKE.match(self.text, position):
-            position = self._units.blank(self._unit_in_body(position, rows))
-            count += 1
-        self._add_entry(start, first, rows)
-        if count == 1 and position >= size and not first:
-            self._add_parameters(start, rows, lambda rows: self._unit_in_body(start, rows))
+        if self._module is None:
+            self._begin_module("", position)
+        rows, start, first = self._rows, position, len(self._rows.columns)
+        while position < len(self.text) and INSTRUCTION_LIKE.match(self.text, position):
+            position = self._units.blank(self._unit_in_body(position))
+        rows.computations.add(ComputationParts(start=start, rows=rows.take(first), is_entry=True))
         return position
 
-    def _unnamed_instruction(self, position: int) -> bool:
-        """Read a text that is one instruction without its name, as canonical printing has it."""
-        size = len(self.text)
-        if self._rows is not None or position != self._units.blank(0):
-            return False
-        if not UNNAMED_INSTRUCTION.match(self.text, position):
-            return False
-        try:
-            read, _ = self._fallback.read(position, size, has_name=False)
-        except DumpSyntaxError:
-            return False
-        rows = self._begin_module("", position)
-        rows.add_read(read)
-        self._add_entry(position, 0, rows)
-        self._add_parameters(position, rows, lambda rows: rows.add_read(read))
-        return True
-
-    def _add_entry(self, start: int, first: int, rows: HloRows) -> None:
-        """Add an entry of the rows from `first` on, which the text prints without its head."""
-        parts = ComputationParts(start=start, rows=rows.take(first), is_entry=True)
-        rows.module.computation_columns.add(parts)
-
-    def _add_parameters(self, start: int, rows: HloRows, add: Callable[[HloRows], object]) -> None:
-        """Read an instruction printed alone again, after parameters for its undefined operands."""
-        parameters, named = missing_operands(rows.module.computations[-1])
-        if self.gaps.found or not parameters:
-            return
-        self._rows = again = HloRows(new_module(self.source, self._reader, "", start))
-        for number, operand in enumerate(parameters.values()):
-            again.add_parameter(operand.name, operand.shape_text or "", number)
-        add(again)
-        self._add_entry(start, 0, again)
-        entry = again.module.computations[-1].rows
-        for position, operands in named.items():
-            row = entry[len(parameters) + position]
-            again.columns.overlays.setdefault(row, Overlay()).operands = operands
-
-    def _junk(self, position: int) -> int:
-        """Note a gap for text inside a computation that is no HLO; return its end."""
-        end = self._units.unit_end(position)
-        text = self.text[position:end].rstrip()
-        self.gaps.note_strange(position, end)
-        first_end = min(self._units.line_end(position), position + len(text))
-        lines = text.count("\n") + 1
-        self.gaps.add(position, first_end, "expected an instruction or '}'", lines)
-        return end
-
     def _outside(self, position: int, *, headless: bool = False) -> int:
-        """Read text outside any computation: skip foreign lines, note gaps for others.
+        """Skip foreign lines outside any computation, note gaps for others; return their end.
 
-        Args:
-            position: Its start.
-            headless: Whether it begins with a row of a table, or with an instruction whose
-                computation has lost its first line.
-
-        Returns:
-            The offset at which reading resumes.
+        `headless`: it begins with a row of a table, or with an instruction whose computation has
+        lost its first line.
         """
         end = self._units.unit_end(position)
         header = HEADER_INSIDE.search(self.text, position + 1, end)
@@ -479,7 +410,7 @@ class HloScan:
         for start, stop, foreign in self._foreign.runs(self.text, position, end, headless=headless):
             is_last = stop == len(self.text) and not self.text.endswith("\n")
             # The last line may be the first one of the entry, cut off.
-            if foreign and not (is_last and self._rows is not None and not self._has_entry):
+            if foreign and not (is_last and self._module is not None and not self._has_entry):
                 self.gaps.pass_over(start, stop)
             else:
                 self.gaps.add_run(start, stop)
@@ -540,12 +471,7 @@ class ScanAhead:
         self._process.end()
 
     def take_body(self, rows: HloRows, *, rooted: bool) -> RowsAhead | None:
-        """Add the rest of the computation that is being read; None if that is not possible.
-
-        Args:
-            rows: Rows so far.
-            rooted: Whether the computation has its ROOT.
-        """
+        """Add the rest of the computation that is being read; None if that is not possible."""
         self.at, read = -1, self._process.result()
         if read is None or read.body is None:
             return None
@@ -560,9 +486,7 @@ class ScanAhead:
     def take_rest(self, rows: HloRows | None, *, has_entry: bool) -> RowsAhead | None:
         """Add the computations that begin here; None if that is not possible.
 
-        Args:
-            rows: Rows so far; None before the first computation.
-            has_entry: Whether the module has its entry.
+        `rows` is None before the first computation.
         """
         self.at, read = -1, self._read
         if read is None:
@@ -574,7 +498,7 @@ class ScanAhead:
         count = read.body or 0
         roots = bisect_left(read.roots, count)
         first = len(rows.columns) - count
-        rows.module.computation_columns.extend(read.computations, first)
+        rows.computations.extend(read.computations, first)
         rows.columns.extend(read.spans[count * STRIDE :], read.roots[roots:], first)
         return read
 
@@ -602,17 +526,10 @@ class _FirstGapError(Exception):
 class _NoGaps(HloGaps):
     """Gaps of a scan that ends before the first of them."""
 
-    def add(self, start: int, end: int, message: str, lines: int = 1) -> NoReturn:
+    def _end(self, *_: object, **__: object) -> NoReturn:
         raise _FirstGapError
 
-    def add_error(self, error: DumpSyntaxError) -> NoReturn:
-        raise _FirstGapError
-
-    def note_strange(self, start: int, end: int) -> NoReturn:
-        raise _FirstGapError
-
-    def pass_over(self, start: int, end: int) -> NoReturn:
-        raise _FirstGapError
+    add = add_error = note_strange = pass_over = _end
 
 
 class _PartScan(HloScan):
@@ -624,13 +541,13 @@ class _PartScan(HloScan):
 
     def read(self, position: int) -> RowsAhead | None:
         """Return the rows from a line on; None if its computation is out of the ordinary."""
-        rows = self._begin_module("", position)
-        columns, computations = rows.columns, rows.module.computation_columns
+        self._begin_module("", position)
+        rows, columns, computations = self._rows, self._rows.columns, self._rows.computations
         body, attributes = None, (0, 0)
         if self._head(position) is None:
             computation = ComputationParts(is_complete=False)
             with suppress(_FirstGapError):
-                position = self._body(position, computation, rows)
+                position = self._body(position, computation)
             if not computation.is_complete or not rows.are_plain:
                 return None
             body, attributes = len(columns), computation.attributes
@@ -664,19 +581,11 @@ class _PartScan(HloScan):
         return match if match is not None and self._is_head(match) else None
 
 
-ReaderName: TypeAlias = Literal["scanner", "grammar"]
-"""``scanner`` is fast and notes gaps; ``grammar`` is slow and raises at the first error."""
-
-
 _SECOND = "expected the end of the text, found a second HloModule (hlo_lens.load reads them all)"
 
 
 def parse_hlo(
-    text: str | bytes | Source,
-    *,
-    strict: bool = False,
-    path: str = "<text>",
-    reader: ReaderName = "scanner",
+    text: str | bytes | Source, *, strict: bool = False, path: str = "<text>"
 ) -> HloModule:
     """Return the module that a text prints.
 
@@ -687,21 +596,14 @@ def parse_hlo(
         text: HLO text as XLA dumps or prints it.
         strict: Raise at the first gap.
         path: Name of the text for messages; a source has its own.
-        reader: ``grammar`` reads by the grammar alone: the same module, some hundred times slower;
-            the text must hold one module and nothing else, and its first error is raised.
 
     Raises:
-        DumpSyntaxError: If nothing could be read, or, if strict or by the grammar, at the first
-        gap.
+        DumpSyntaxError: If nothing could be read, or, if strict, at the first gap.
     """
-    if reader not in ("scanner", "grammar"):
-        raise UsageError(f"reader is 'scanner' or 'grammar', found {reader!r}")
     if isinstance(text, Source):
         source = text
     else:
         source = clean(decode(text) if isinstance(text, bytes) else text, path)
-    if reader == "grammar":
-        return parse_hlo_with_grammar(source)
     modules = parse_hlo_modules(source)
     module = modules[0]
     if len(modules) > 1:
@@ -718,9 +620,7 @@ def parse_hlo_modules(
 ) -> list[HloModule]:
     """Return all modules of a source, in order; at least one.
 
-    Args:
-        source: The text.
-        progress: Called at times with the offset reached.
+    `progress` is called at times with the offset reached.
 
     Raises:
         DumpSyntaxError: If the text has no computation and no header.
@@ -742,38 +642,13 @@ def parse_hlo_modules(
         module.gaps = (*module.gaps, Gap.at(scan.source, Span(max(0, end - 1), end), message))
         module.is_truncated = True
     if not scan.modules:
-        gaps, _ = scan.gaps.take(has_read=False)
+        gaps, *_ = scan.gaps.take(has_read=False)
         if gaps:
             raise gaps[0].as_error()
         raise DumpSyntaxError(
             "expected 'HloModule' or a computation, found nothing", path=source.path
         )
     return scan.modules
-
-
-def parse_hlo_with_grammar(source: Source) -> HloModule:
-    """Return the one module of a source, read by the grammar alone.
-
-    Raises:
-        DumpSyntaxError: At the first place that the grammar does not allow.
-    """
-    from hlo_lens.hlo.grammar import read_module
-
-    rows = HloRows(new_module(source, HloReader(), "", 0))
-    module = rows.module
-
-    def add(computation: ReadComputation) -> None:
-        rows.add_read_computation(computation, is_inline=False)
-
-    read = read_module(source, add)
-    module.name = read.name
-    module.header = first_values((name, source.text[start:end]) for name, start, end in read.header)
-    module.stack_frames = read.stack_frames
-    if rows.shapeless:
-        infer_shapes(module, rows.shapeless)
-    if repeated := repetitions(module):
-        raise repeated[0].as_error()
-    return module
 
 
 def unread_module(path: str, error: DumpSyntaxError | None = None) -> HloModule:

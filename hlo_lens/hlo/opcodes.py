@@ -10,6 +10,7 @@ Sources: hlo_opcode.h for the names, and the XLA functions that the traits name,
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
@@ -198,104 +199,49 @@ _TABLE = """
     collective-broadcast      collective local combinable
     send                      collective paired transfer view
     recv                      collective paired transfer impure first_produced
-    abs                       elementwise
-    acos                      elementwise
-    acosh                     elementwise
-    add                       elementwise
     add-dependency            view idle formatting forwarding
     after-all                 view idle trivial
-    all-gather-done
-    all-gather-start
-    all-reduce-done
     all-reduce-start          caller applier in_place all_produced
-    and                       elementwise
-    asin                      elementwise
-    asinh                     elementwise
     async-done                caller forwarding
     async-start               caller runner control_flow positional view
     async-update              caller
-    atan2                     elementwise
-    atanh                     elementwise
-    batch-norm-grad
-    batch-norm-inference
-    batch-norm-training
     bitcast                   view idle trivial formatting forwarding valueless carrying
     bitcast-convert           elementwise formatting
     broadcast                 trivial formatting forwarding
     call                      caller runner control_flow positional view handing valueless
-    cbrt                      elementwise
-    ceil                      elementwise
-    cholesky
-    clamp                     elementwise
-    collective-permute-done
     collective-permute-start  in_place
     compare                   trivial elementwise
-    complex                   elementwise
-    concatenate
     conditional               caller runner control_flow view sharing valueless
     constant                  idle trivial elementwise printed_value naming sourceless
     convert                   trivial elementwise formatting
     convolution               contraction heavy mixing
     copy                      trivial elementwise formatting forwarding copying carrying
-    copy-done
     copy-start                first_produced
-    cosh                      elementwise
-    cosine                    elementwise
-    count-leading-zeros       elementwise
     custom-call               caller runner applier heavy aligned mixing
-    divide                    elementwise
     domain                    view idle formatting forwarding handing
     dot                       contraction heavy mixing
-    dynamic-reshape
     dynamic-slice             formatting aligned copying cut
     dynamic-update-slice      aligned copying update in_place sharing
-    erf                       elementwise
-    exponential               elementwise
-    exponential-minus-one     elementwise
-    fft
-    floor                     elementwise
     fusion                    caller runner positional in_place sharing stored_scalar carrying
     gather                    heavy mixing cut
-    get-dimension-size
     get-tuple-element         view idle trivial valueless carrying naming
-    imag                      elementwise
     infeed                    impure
     iota                      trivial naming sourceless
-    is-finite                 elementwise
-    log                       elementwise
-    log-plus-one              elementwise
-    logistic                  elementwise
     map                       caller applier
-    maximum                   elementwise
-    minimum                   elementwise
-    mulhi                     elementwise
-    multiply                  elementwise
-    negate                    elementwise
-    not                       elementwise
     opt-barrier               view idle trivial formatting forwarding carrying
-    or                        elementwise
-    outfeed
     pad                       formatting aligned
     parameter                 view idle trivial printed_value naming sourceless
     partition-id              idle trivial sourceless device_number
-    popcnt                    elementwise
-    power                     elementwise
     ragged-dot                contraction heavy mixing
-    real                      elementwise
     recv-done                 paired
     reduce                    caller applier heavy stored_scalar mixing
     reduce-precision          elementwise formatting
     reduce-window             caller applier mixing
-    remainder                 elementwise
     replica-id                idle trivial sourceless device_number
     reshape                   trivial formatting forwarding
     reverse                   formatting
     rng                       elementwise impure
-    rng-bit-generator
     rng-get-and-update-state  impure
-    round-nearest-afz         elementwise
-    round-nearest-even        elementwise
-    rsqrt                     elementwise
     scaled-dot                contraction heavy mixing
     scan                      caller applier
     scatter                   caller applier heavy update in_place sharing mixing
@@ -303,30 +249,32 @@ _TABLE = """
     select-and-scatter        caller applier mixing
     send-done                 paired
     set-dimension-size        update in_place sharing
-    shift-left                elementwise
-    shift-right-arithmetic    elementwise
-    shift-right-logical       elementwise
-    sign                      elementwise
-    sine                      elementwise
-    sinh                      elementwise
     slice                     trivial formatting aligned copying cut
     sort                      caller applier heavy sharing mixing
-    sqrt                      elementwise
-    stochastic-convert        elementwise
-    subtract                  elementwise
-    tan                       elementwise
-    tanh                      elementwise
     topk                      caller applier
-    trace
     transpose                 trivial formatting
     triangular-solve          sharing
     tuple                     view idle trivial handing carrying naming
-    tuple-select
     while                     caller runner control_flow view sharing handing valueless
-    xor                       elementwise
 """
 """Opcode and traits, those of `OpcodeTraits` without ``is_``. Collectives come first, in the order
-in which reports list them; trace and tuple-select are of older XLA."""
+in which reports list them."""
+
+_ELEMENTWISE = """
+    abs acos acosh add and asin asinh atan2 atanh cbrt ceil clamp complex cosh cosine
+    count-leading-zeros divide erf exponential exponential-minus-one floor imag is-finite
+    log log-plus-one logistic maximum minimum mulhi multiply negate not or popcnt power real
+    remainder round-nearest-afz round-nearest-even rsqrt shift-left shift-right-arithmetic
+    shift-right-logical sign sine sinh sqrt stochastic-convert subtract tan tanh xor
+"""
+"""Opcodes that are elementwise and nothing else."""
+
+_PLAIN = """
+    all-gather-done all-gather-start all-reduce-done batch-norm-grad batch-norm-inference
+    batch-norm-training cholesky collective-permute-done concatenate copy-done
+    dynamic-reshape fft get-dimension-size outfeed rng-bit-generator trace tuple-select
+"""
+"""Opcodes without traits; trace and tuple-select are of older XLA."""
 
 
 def _split_phase(opcode: str) -> tuple[str, str]:
@@ -337,8 +285,10 @@ def _split_phase(opcode: str) -> tuple[str, str]:
 
 
 def _rows() -> Iterator[OpcodeTraits]:
-    for line in _TABLE.strip().splitlines():
-        opcode, *words = line.split()
+    listed = [line.split() for line in _TABLE.strip().splitlines()]
+    listed += [[opcode, "elementwise"] for opcode in _ELEMENTWISE.split()]
+    listed += [[opcode] for opcode in _PLAIN.split()]
+    for opcode, *words in listed:
         base, phase = _split_phase(opcode)
         traits = {f"is_{word}": True for word in words}
         yield OpcodeTraits(opcode=opcode, base=base, phase=phase, is_known=True, **traits)
@@ -350,15 +300,8 @@ OPCODES: Mapping[str, OpcodeTraits] = {row.opcode: row for row in _rows()}
 COLLECTIVE_KINDS = tuple(row.opcode for row in OPCODES.values() if row.is_collective)
 """Opcodes that move data between devices, or between a device and its host (send, recv)."""
 
-_COLLECTIVE_WORDS = (
-    "all-",
-    "collective",
-    "reduce-scatter",
-    "permute",
-    "broadcast-start",
-    "send",
-    "recv",
-    "exchange",
+_COLLECTIVE_WORDS = re.compile(
+    "all-|collective|reduce-scatter|permute|broadcast-start|send|recv|exchange"
 )
 
 
@@ -386,19 +329,15 @@ def opcodes_where(predicate: Callable[[OpcodeTraits], bool]) -> frozenset[str]:
 
 def is_collective_like(opcode: str) -> bool:
     """Return whether an opcode that XLA did not have in August 2026 sounds like a collective."""
-    return not opcode_traits(opcode).is_known and any(word in opcode for word in _COLLECTIVE_WORDS)
+    return not opcode_traits(opcode).is_known and _COLLECTIVE_WORDS.search(opcode) is not None
 
 
 def collective_op_group_mode(
     opcode: str, channel_id: int | None, use_global_device_ids: bool | None
 ) -> CollectiveOpGroupMode:
-    """Return how a collective forms its groups.
+    """Return how a collective forms its groups; None stands for absent attributes.
 
-    Args:
-        opcode: As written; ``-start`` and ``-done`` are ignored.
-        channel_id: None where the attribute is absent.
-        use_global_device_ids: None where the attribute is absent; ignored for collectives that
-            cannot have it, such as ``all-to-all``.
+    ``use_global_device_ids`` is ignored for collectives that cannot have it, as ``all-to-all``.
 
     Raises:
         DumpMismatchError: If global device ids are used without a channel.

@@ -35,13 +35,6 @@ class InstructionTable:
     """Opcodes and result bytes of all instructions, one entry per row of the columns.
 
     Columns that only some passes read are made when first asked for.
-
-    Args:
-        module: The module.
-
-    Attributes:
-        module: The module.
-        opcodes: Opcode as written.
     """
 
     def __init__(self, module: HloModule) -> None:
@@ -198,11 +191,7 @@ def rows_named(module: HloModule, names: Collection[str]) -> Iterator[tuple[int,
 
 def unknown_names(module: HloModule, names: Collection[str]) -> set[str]:
     """Return the names that no instruction has."""
-    columns = module.columns
-    unknown = set(names)
-    unknown.difference_update(columns.texts(NAME, NAME_END))
-    unknown.difference_update(o.name for o in columns.overlays.values() if o.name is not None)
-    return unknown
+    return set(names).difference(name for _, name in rows_named(module, names))
 
 
 def evident_partitions(table: InstructionTable) -> int | None:
@@ -220,9 +209,7 @@ def evident_partitions(table: InstructionTable) -> int | None:
 
 def opcode_totals(table: InstructionTable) -> dict[str, tuple[int, int, int]]:
     """Return for each opcode its count, result bytes, and the count of unknown sizes."""
-    count = table.opcode_counts
-    size: Counter[str] = Counter()
-    unknown: Counter[str] = Counter()
+    count, size, unknown = table.opcode_counts, Counter[str](), Counter[str]()
     for (opcode, result_bytes), number in table.opcode_sizes.items():
         if result_bytes is None:
             unknown[opcode] += number
@@ -277,10 +264,8 @@ def names_printed_as(text: str, names: Collection[str]) -> list[str]:
     ['add_fusion.12']
     """
     printed = _PRINTED.fullmatch(text.strip())
-    if printed is None:
-        return []
-    dots, name, _ = printed.groups()
-    if dots:
+    name = printed[2] if printed else ""
+    if printed and printed[1]:
         return [one for one in names if one.endswith(name)]
     return [name] if name in names else []
 

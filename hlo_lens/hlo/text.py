@@ -171,9 +171,6 @@ INLINE_START = lazy_pattern(
 
 KEYWORD = lazy_pattern(rf"(?:{_ROOT}|{_ENTRY}){SPACE}(?!{_ROOT}|{_ENTRY})")
 INSTRUCTION_LIKE = lazy_pattern(rf"{SPACE}(?:{_ROOT}{SPACE})?+{_ANY}{SPACE}=")
-UNNAMED_INSTRUCTION = lazy_pattern(rf"{_OPERAND_SHAPE}[ \t]++[a-z][a-z0-9_-]*+\(")
-"""The start of an instruction without its name, as canonical printing has it."""
-
 COMPUTATION_LIKE = lazy_pattern(
     rf"(?:{_ENTRY}|%?+[A-Za-z_][\w.-]*+[ \t]*+[({{])[^\n]*\{{[ \t]*+$", re.MULTILINE
 )
@@ -281,8 +278,6 @@ _ALIAS = lazy_pattern(
 _DONOR = lazy_pattern(r"\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*\)")
 _HIDDEN_INDEX = lazy_pattern(r"#\d+")
 _LIST_NAME = lazy_pattern(r"%?([A-Za-z_%][\w.-]*)")
-LONGEST_NUMBER = 20
-"""Digits of the largest 64-bit number, plus one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,13 +31,13 @@ from hlo_lens.text.dump_kinds import (
     ROW_OF,
     TOTAL_BYTES,
     DumpKind,
-    draws_calls,
+    call_tree_start,
     proto_message,
     sniff,
     split_file_name,
 )
 from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.log_prefixes import without_leads, without_quotation
+from hlo_lens.text.log_prefixes import without_leads
 from hlo_lens.text.log_words import has_log_words
 from hlo_lens.text.source import Source, cut_log_prefixes, decode
 
@@ -359,7 +359,7 @@ def modules_of(
 
 def _texts(source: Source) -> list[Source]:
     if sniff(source.text) is DumpKind.OTHER:  # a log whose first lines have no prefix
-        source = cut_log_prefixes(source) or without_quotation(source) or source
+        source = cut_log_prefixes(source) or source
     return without_leads(source)
 
 
@@ -453,7 +453,7 @@ def _around(file: StoredFile, around: Around) -> Iterator[ModuleDump]:
     rest = None
     if around.has_any(BRANCHES):
         rest = around.rest()
-        if draws_calls(rest.text):
+        if call_tree_start(rest.text) is not None:
             yield _tree_module(file, rest)
     if around.has_any(log_words.ALL):
         yield _log_module(file, rest or around.rest(), around.dump_lines)

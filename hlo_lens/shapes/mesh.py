@@ -6,11 +6,10 @@ August 2026.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeAlias
 
 from hlo_lens.grammar.files import MisplacedError, present, whole_number
@@ -27,13 +26,8 @@ class TileAssignment:
     """An array of device ids, row-major.
 
     With `device_ids` it is that list. Without, it is ``arange(n)`` viewed as `reshape_dims`,
-    transposed by `transpose_perm` (new axis k is old axis ``perm[k]``) and viewed as `dimensions`.
-
-    Attributes:
-        dimensions: Size of each dimension; their product is the number of devices.
-        reshape_dims: First view of the iota; empty for none.
-        transpose_perm: Transposition of that view; empty for none.
-        device_ids: Explicit ids, row-major over `dimensions`; None for an iota.
+    transposed by `transpose_perm` (new axis k is old axis ``perm[k]``) and viewed as `dimensions`;
+    both are empty for none.
     """
 
     dimensions: tuple[int, ...]
@@ -75,18 +69,12 @@ class TileAssignment:
 
         The result is an iota if it can be written as one.
         """
-        shape = tuple(dimensions)
-        if self.device_ids is None:
-            runs = _runs(parts, order)
-            starts = sorted(runs)
-            axes = _refined(self._axes(), [runs[start] for start in starts])
-            if axes is not None:
-                found = dict(zip(starts, axes, strict=True))
-                return _iota(shape, [axis for start in runs for axis in found[start]])
-        ids = self.devices()
-        steps = _strides(parts)
+        ids, steps = self.devices(), _strides(parts)
         places = _expanded([(parts[part], steps[part]) for part in order])
-        return TileAssignment(dimensions=shape, device_ids=tuple(ids[place] for place in places))
+        found = TileAssignment(
+            dimensions=tuple(dimensions), device_ids=tuple(ids[place] for place in places)
+        )
+        return found if self.device_ids is not None else found.as_iota() or found
 
     def as_iota(self) -> TileAssignment | None:
         """Return the same array as an iota in its normal form; None if it is not one."""
@@ -166,24 +154,6 @@ def _expanded(axes: Iterable[Stride]) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _runs(parts: Sequence[int], order: Sequence[int]) -> dict[int, int]:
-    """Return runs of parts that stay neighbours: first part to joined size, in new order."""
-    runs: dict[int, int] = {}
-    real = [part for part in range(len(parts)) if parts[part] != 1]
-    following = dict(itertools.pairwise(real))
-    first = last = -1
-    for part in order:
-        if parts[part] == 1:
-            continue
-        if following.get(last) == part:
-            runs[first] *= parts[part]
-        else:
-            first = part
-            runs[first] = parts[part]
-        last = part
-    return runs
-
-
 def _refined(axes: Sequence[Stride], parts: Sequence[int]) -> list[list[Stride]] | None:
     """Return the axes split so that each part has whole axes; None if sizes do not divide."""
     left = [axis for axis in reversed(axes) if axis[0] != 1]
@@ -238,21 +208,15 @@ class HasMeshShape(Protocol):
     """A mesh of another library, as ``jax.sharding.Mesh``: sizes by axis name, major first."""
 
     @property
-    def shape(self) -> Mapping[str, int]:
-        """Sizes by axis name."""
-        ...
+    def shape(self) -> Mapping[str, int]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisRef:
     """A mesh axis, or the part of it that ``'x':(pre_size)size`` names.
 
-    A sub-axis is the middle dimension of the axis viewed as ``[pre_size, size, rest]``.
-
-    Attributes:
-        axis: Name of the axis.
-        pre_size: Size of the more major part of the axis; None for the whole axis.
-        size: Size of the part; None for the whole axis.
+    A sub-axis is the middle dimension of the axis viewed as ``[pre_size, size, rest]``; sizes of a
+    whole axis are None.
     """
 
     axis: str
@@ -268,10 +232,7 @@ class AxisRef:
 class Mesh:
     """Devices in an array with named axes; without axes: one device (``maximal_mesh``) or none.
 
-    Attributes:
-        axis_names: Names, most major first.
-        axis_sizes: Size of each axis.
-        device_assignment: The device ids; None for 0, 1, 2, ... in row-major order.
+    Axes are most major first; no assignment means 0, 1, 2, ... in row-major order.
     """
 
     axis_names: tuple[str, ...] = ()
@@ -304,21 +265,16 @@ class Mesh:
         sizes: dict[str, int] = {}
         for part in text.split(","):
             name, _, size = (word.strip().strip("'\"") for word in part.partition("="))
-            if (
-                not name
-                or not size.isdecimal()
-                or not 0 < bounded_int(size) < 1 << 63
-                or name in sizes
-            ):
+            count = bounded_int(size) if size.isdecimal() else 0
+            if not name or not 0 < count < 1 << 63 or name in sizes:
                 raise UsageError(f"not a mesh: {text!r}; write it like data=2,model=4")
-            sizes[name] = int(size)
+            sizes[name] = count
         if math.prod(sizes.values()) > MOST_DEVICES:
             raise UsageError(f"mesh {text} has more than {MOST_DEVICES} devices")
         return cls.of(sizes)
 
     @classmethod
     def maximal(cls, device: int) -> Mesh:
-        """Return the mesh of one device."""
         return cls(device_assignment=TileAssignment(dimensions=(1,), device_ids=(device,)))
 
     @property
@@ -477,65 +433,49 @@ def device_array(at: str, dimensions: tuple[int, ...], ids: Iota | Sizes) -> Til
     else:
         view, order = ids
         place, count = view.token, math.prod(view.values)
-        if order is not None and len(order.values) != len(view.values):
-            message = f"expected a permutation of {len(view.values)} dimensions, found one of "
-            raise MisplacedError.at_token(order.token, message + str(len(order.values)))
-        tiles = TileAssignment(
-            dimensions=dimensions,
-            # A view without permutation has no effect.
-            reshape_dims=view.values if order is not None else (),
-            transpose_perm=order.values if order is not None else (),
-        )
+        tiles = TileAssignment(dimensions=dimensions)
+        if order is not None:  # a view without permutation has no effect
+            tiles = replace(tiles, reshape_dims=view.values, transpose_perm=order.values)
     if count != math.prod(dimensions):
         shown = "x".join(map(str, dimensions)) or "no"
         raise MisplacedError.at_token(place, f"expected {shown} devices, found {count}")
-    if count > MOST_DEVICES:
-        raise MisplacedError.at_token(at, f"more than {MOST_DEVICES} devices")
-    if not count:
-        raise MisplacedError.at_token(at, "expected at least one device")
+    if not 0 < count <= MOST_DEVICES:
+        message = f"expected at least one device and at most {MOST_DEVICES}, found {count}"
+        raise MisplacedError.at_token(at, message)
     return tiles
 
 
 def resolved(mesh: Mesh, axes: list[Axis]) -> tuple[AxisRef, ...]:
     """Return axes looked up in their mesh; a number means the axis at that position, as in XLA."""
-    return tuple(_resolved(mesh, axis) for axis in axes)
-
-
-def _resolved(mesh: Mesh, axis: Axis) -> AxisRef:
-    token, name, pre_size, size = axis
-    names = mesh.axis_names
-    if name not in names:
-        place = int(name) if name.isdecimal() and len(name) < 4 else len(names)
-        if place >= len(names):
-            shown = ", ".join(names[:4]) or "none"
-            raise MisplacedError.at_token(
-                token, f"expected an axis of the mesh ({shown}), found '{name}'"
-            )
-        name = names[place]
-    whole = mesh.axis_sizes[names.index(name)]
-    if pre_size is None or size is None or (pre_size == 1 and size == whole):
-        return AxisRef(axis=name)
-    if whole % (pre_size * size):
-        raise MisplacedError.at_token(
-            token, f"sub-axis ({pre_size}){size} does not divide an axis of size {whole}"
-        )
-    return AxisRef(axis=name, pre_size=pre_size, size=size)
+    names, found = mesh.axis_names, []
+    for token, printed, pre_size, size in axes:
+        name = printed
+        if name not in names:
+            place = int(name) if name.isdecimal() and len(name) < 4 else len(names)
+            if place >= len(names):
+                shown = ", ".join(names[:4]) or "none"
+                message = f"expected an axis of the mesh ({shown}), found '{name}'"
+                raise MisplacedError.at_token(token, message)
+            name = names[place]
+        whole = mesh.axis_sizes[names.index(name)]
+        if pre_size is None or size is None or (pre_size == 1 and size == whole):
+            found.append(AxisRef(axis=name))
+        elif whole % (pre_size * size):
+            message = f"sub-axis ({pre_size}){size} does not divide an axis of size {whole}"
+            raise MisplacedError.at_token(token, message)
+        else:
+            found.append(AxisRef(axis=name, pre_size=pre_size, size=size))
+    return tuple(found)
 
 
 MESH_NAMES = {
-    "MESH": "a mesh",
-    "MESH_OLD": "a mesh",
-    "MESH_MAXIMAL": "a mesh",
+    **dict.fromkeys(("MESH", "MESH_OLD", "MESH_MAXIMAL"), "a mesh"),
     "MESH_AXIS": "an axis name",
     "MESH_DEVICE_ID": "'device_id='",
     "MESH_DEVICE_IDS": "', device_ids='",
-    "IOTA": "'<='",
     "IOTA_T": "'T('",
-    "SHARDING_SIZE": "a number",
-    "SHARDING_ID": "a number",
+    **dict.fromkeys(("SHARDING_SIZE", "SHARDING_ID"), "a number"),
     "SHARDING_IDS": "device ids",
-    "LESSTHAN": "'<'",
-    "MORETHAN": "'>'",
 }
 """Names of these terminals for users."""
 
@@ -544,26 +484,25 @@ class MeshRules:
     """The rules ``mesh``, ``axis_refs`` and ``iota`` of sharding.lark."""
 
     def sharding_sizes(self, *sizes: str) -> Sizes:
-        """Return sizes."""
         return Sizes(sizes[0], tuple(map(whole_number, sizes)))
 
     def sharding_ids(self, ids: str) -> Sizes:
-        """Return device ids."""
         return Sizes(ids, tuple(int(number.strip()) for number in ids.split(",")))
 
     def iota_permutation(self, _: str, order: Sizes) -> Sizes:
-        """Return the order of an iota; raises MisplacedError if it is no permutation."""
-        if sorted(order.values) != list(range(len(order.values))):
-            message = f"expected a permutation of 0 to {len(order.values) - 1}"
-            raise MisplacedError.at_token(order.token, message)
         return order
 
     def iota(self, _: str, view: Sizes, order: Sizes | None) -> Iota:
-        """Return view and permutation of an iota."""
+        return self.mesh_iota(view, order)
+
+    def mesh_iota(self, view: Sizes, order: Sizes | None) -> Iota:
+        """Return an iota; raises MisplacedError if its order is no permutation of the view."""
+        if order is not None and sorted(order.values) != list(range(len(view.values))):
+            message = f"expected a permutation of 0 to {len(view.values) - 1}"
+            raise MisplacedError.at_token(order.token, message)
         return Iota(view, order)
 
     def mesh_named(self, start: str, axes: list[tuple[str, int]], ids: Iota | Sizes | None) -> Mesh:
-        """Return a mesh with axes."""
         names, sizes = zip(*axes, strict=True) if axes else ((), ())
         if len(set(names)) != len(names):
             raise MisplacedError.at_token(start, "two axes of the mesh have one name")
@@ -575,31 +514,21 @@ class MeshRules:
         return Mesh(axis_names=names, axis_sizes=sizes, device_assignment=assignment)
 
     def mesh_axes(self, *axes: tuple[str, int] | None) -> list[tuple[str, int]]:
-        """Return names and sizes."""
         return present(axes)
 
     def mesh_axis(self, name: str, size: str) -> tuple[str, int]:
-        """Return name and size of an axis."""
         return axis_name(name), positive(size)
 
     def mesh_device_ids(self, _: str, ids: Iota | Sizes) -> Iota | Sizes:
-        """Return the device ids of a mesh."""
         return ids
-
-    def mesh_iota(self, view: Sizes, order: Sizes | None) -> Iota:
-        """Return the device ids of a mesh, written as an iota without ``<=``."""
-        return Iota(view, order)
 
     def mesh_maximal(self, _start: str, _key: str, device: str) -> Mesh:
         """Return the mesh of one device."""
         return Mesh.maximal(whole_number(device))
 
     def axis_refs(self, *axes: Axis | None) -> list[Axis]:
-        """Return axes, not yet looked up in their mesh."""
         return present(axes)
 
     def axis_ref(self, name: str, pre_size: str | None, size: str | None) -> Axis:
-        """Return an axis or a part of one, not yet looked up in its mesh."""
-        if pre_size is None or size is None:
-            return Axis(name, axis_name(name), None, None)
-        return Axis(name, axis_name(name), positive(pre_size), positive(size))
+        sizes = [None if text is None else positive(text) for text in (pre_size, size)]
+        return Axis(name, axis_name(name), *sizes)

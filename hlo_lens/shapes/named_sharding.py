@@ -20,7 +20,7 @@ from hlo_lens.text.errors import UsageError
 from hlo_lens.text.patterns import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from hlo_lens.shapes.mesh import Mesh, TileAssignment
 
@@ -34,21 +34,22 @@ def partition_spec(
 ) -> PartitionSpec | None:
     """Return the mesh axes that divide each dimension; None if no axes match these devices.
 
-    Args:
-        mesh: The mesh.
-        tile_counts: Number of tiles of each dimension.
-        tiles: Devices of the tiles; further dimensions are ignored.
+    Dimensions of `tiles` beyond those of `tile_counts` are ignored.
     """
     order = _axis_order(mesh, tiles)
     if order is None:
         return None
     axes = iter(order)
     entries: list[tuple[str, ...]] = []
-    for count in tile_counts:
-        taken = _taken(count, axes)
-        if taken is None:
-            return None
-        entries.append(taken)
+    for tiles_left in tile_counts:
+        count, names = tiles_left, []
+        while count > 1:
+            name, size = next(axes, ("", 0))
+            if not size or count % size:
+                return None
+            count //= size
+            names.append(name)
+        entries.append(tuple(names))
     return spec_of_axes(entries)
 
 
@@ -108,9 +109,9 @@ def read_partition_spec(text: str) -> PartitionSpec:
     >>> read_partition_spec("(x,y),None"), read_partition_spec("P('x')"), read_partition_spec("")
     ((('x', 'y'), None), ('x',), ())
     """
-    words = _SPEC_WORD.sub(
-        lambda m: m[0] if m[1] in (None, "None") else repr(m[1]), _without_call(text)
-    )
+    call = re.fullmatch(r"\s*(?:P|PartitionSpec)\((.*)\)\s*", text, re.DOTALL)
+    inner = (call[1] if call else text).strip().removesuffix(",").strip()
+    words = _SPEC_WORD.sub(lambda m: m[0] if m[1] in (None, "None") else repr(m[1]), inner)
     message = f"not a partition spec: {text!r}; write it like x,None or ('x','y'),None"
     if re.search(r"""[\w'"]\s+[\w'"]""", re.sub(_QUOTED, "''", words)):
         raise UsageError(message)
@@ -126,8 +127,9 @@ def read_partition_spec(text: str) -> PartitionSpec:
         RecursionError,
     ) as error:
         raise UsageError(message) from error
-    if isinstance(found, tuple) and len(found) == 1 and _is_spec(found[0]):
-        found = found[0]
+    if isinstance(found, tuple) and len(found) == 1 and isinstance(whole := found[0], tuple):
+        is_spec = any(entry is None or isinstance(entry, tuple) for entry in whole)
+        found = whole if is_spec else found  # no group of axes has None or a group
     entries: list[str | tuple[str, ...] | None] = []
     for entry in found if isinstance(found, tuple) else ():
         if isinstance(entry, (tuple, list)) and all(isinstance(axis, str) for axis in entry):
@@ -139,69 +141,32 @@ def read_partition_spec(text: str) -> PartitionSpec:
     return tuple(entries)
 
 
-def _is_spec(entry: object) -> bool:
-    """Whether a tuple has an entry that no group of axes has: None, or a group."""
-    return isinstance(entry, tuple) and any(e is None or isinstance(e, tuple) for e in entry)
-
-
-def _without_call(text: str) -> str:
-    """Return the entries inside ``P(...)`` or ``PartitionSpec(...)``, without a last comma."""
-    match = re.fullmatch(r"\s*(?:P|PartitionSpec)\((.*)\)\s*", text, re.DOTALL)
-    return (match[1] if match else text).strip().removesuffix(",").strip()
-
-
-def _taken(count: int, axes: Iterator[tuple[str, int]]) -> tuple[str, ...] | None:
-    """Return the next axes whose sizes multiply to a number of tiles; None if they do not."""
-    names = []
-    while count > 1:
-        name, size = next(axes, ("", 0))
-        if not size or count % size:
-            return None
-        count //= size
-        names.append(name)
-    return tuple(names)
-
-
 def _axis_order(mesh: Mesh, tiles: TileAssignment) -> list[tuple[str, int]] | None:
     """Return names and sizes of the axes in the order whose nested loops give the devices."""
     devices = tiles.devices()
     if mesh.device_assignment is not None:
         places = {device: place for place, device in enumerate(mesh.device_ids)}
         devices = tuple(places.get(device, -1) for device in devices)
-    if len(devices) != mesh.size:
+    loops = nested_loops(devices) if len(devices) == mesh.size else None
+    if loops is None:
         return None
-    names: dict[tuple[int, int], str] = {}
-    sizes: dict[int, int] = {}
+    by_stride: dict[int, tuple[str, int]] = {}
     stride = mesh.size
-    for name, size in zip(mesh.axis_names, mesh.axis_sizes, strict=True):
+    for name, size in mesh.sizes.items():
         if size != 1:
             stride //= size
-            names[size, stride] = name
-            sizes[stride] = size
-    loops = nested_loops(devices)
-    split = None if loops is None else _split_loops(loops, sizes)
-    if split is None:
-        return None
-    return [(names[loop], loop[0]) for loop in split]
-
-
-def _split_loops(
-    loops: list[tuple[int, int]], sizes: dict[int, int]
-) -> list[tuple[int, int]] | None:
-    """Return the loops, outermost first, each split into axes; `sizes` is by stride."""
-    result: list[tuple[int, int]] = []
-    for whole, first_stride in reversed(loops):
+            by_stride[stride] = name, size
+    order: list[tuple[str, int]] = []
+    for whole, first_stride in loops:  # innermost first
         size, stride = whole, first_stride
-        split: list[tuple[int, int]] = []
         while size > 1:
-            axis = sizes.get(stride, 0)
-            if not axis or size % axis:
+            axis = by_stride.get(stride)
+            if axis is None or size % axis[1]:
                 return None
-            split.append((axis, stride))
-            size //= axis
-            stride *= axis
-        result += reversed(split)
-    return result
+            order.append(axis)
+            size //= axis[1]
+            stride *= axis[1]
+    return order[::-1]
 
 
 class ShardingKind(enum.Enum):
@@ -218,11 +183,9 @@ class ShardingKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DimensionSharding:
-    """Mesh axes that divide a dimension.
+    """Mesh axes that divide a dimension, most major first.
 
-    Attributes:
-        axes: Axes, most major first.
-        is_open: Whether propagation may add axes (``?``); no effect on the placement of data.
+    `is_open`: propagation may add axes (``?``); no effect on the placement of data.
     """
 
     axes: tuple[AxisRef, ...] = ()
@@ -233,13 +196,7 @@ class DimensionSharding:
 
 
 class Tiles(NamedTuple):
-    """A sharding as an array of devices.
-
-    Attributes:
-        kind: Tiled, or the kind of an undivided value.
-        tiles: The devices of a tiled sharding: tiles, then subgroups.
-        subgroup_types: Kind of each trailing dimension: devices that share a tile.
-    """
+    """A sharding as an array of devices: tiles, then subgroups of devices that share a tile."""
 
     kind: ShardingKind
     tiles: TileAssignment | None = None
@@ -291,16 +248,12 @@ class NamedSharding:
         ]
         dimensions = (*sizes[: len(dims)], *(size for _, size in subgroups))
         if math.prod(sizes[: len(dims)]) == 1 and len(subgroups) < 2:
-            return Tiles(subgroups[0][0] if subgroups else self._kind_on_one_device())
+            if subgroups or bool(self.manual_axes) == bool(self.unreduced_axes):
+                return Tiles(subgroups[0][0] if subgroups else ShardingKind.REPLICATED)
+            return Tiles(ShardingKind.MANUAL if self.manual_axes else ShardingKind.UNREDUCED)
         order = [part for group in parts for part in group]
         tiles = mesh.assignment.rearranged(split.sizes, order, dimensions)
         return Tiles(ShardingKind.TILED, tiles, tuple(kind for kind, _ in subgroups))
-
-    def _kind_on_one_device(self) -> ShardingKind:
-        """Return the kind if every axis has size 1, so that it does not follow from sizes."""
-        if bool(self.manual_axes) == bool(self.unreduced_axes):
-            return ShardingKind.REPLICATED
-        return ShardingKind.MANUAL if self.manual_axes else ShardingKind.UNREDUCED
 
     def __str__(self) -> str:
         if self.mesh.is_maximal:
@@ -332,10 +285,3 @@ def named_sharding(
         dim_shardings=tuple(DimensionSharding(axes=names) for names in axes[:-1]),
         unreduced_axes=axes[-1],
     )
-
-
-def spec_of_dimensions(dims: Sequence[DimensionSharding]) -> PartitionSpec | None:
-    """Return the axes of each dimension as a partition spec; None if there are sub-axes."""
-    if any(axis.size is not None for dim in dims for axis in dim.axes):
-        return None
-    return spec_of_axes([tuple(axis.axis for axis in dim.axes) for dim in dims])

@@ -129,13 +129,7 @@ def device_groups(
 ) -> Groups | None:
     """Return groups of flattened ids; None if they depend on an unknown number.
 
-    None, too, for more than `MOST_IDS` ids.
-
-    Args:
-        listed: Groups as printed; an empty list means one group of all ids.
-        mode: Meaning of the printed ids.
-        replicas: Number of replicas.
-        partitions: Number of partitions; None if unknown.
+    None, too, for more than `MOST_IDS` ids. An empty list means one group of all ids.
 
     >>> device_groups(((0,),), CollectiveOpGroupMode.CROSS_REPLICA_AND_PARTITION, 1, 4)
     ((0, 1, 2, 3),)
@@ -148,29 +142,19 @@ def device_groups(
         if everybody is None or everybody > MOST_IDS:
             return None
         listed = (tuple(range(everybody)),)
-    times = replicas if of_partitions else partitions or 1
-    if times * sum(map(len, listed)) > MOST_IDS:
-        return None
-    if of_partitions and partitions is None:
+    if partitions is None and of_partitions:
         return listed if replicas == 1 else None
-    if of_partitions and partitions is not None:
-        return tuple(
-            tuple(replica * partitions + partition for partition in group)
-            for replica in range(replicas)
-            for group in listed
-        )
+    count = partitions or 1
+    if (replicas if of_partitions else count) * sum(map(len, listed)) > MOST_IDS:
+        return None
+    each = range(replicas if of_partitions else count)
+    if of_partitions:
+        return tuple(tuple(r * count + p for p in group) for r in each for group in listed)
     if mode is CollectiveOpGroupMode.CROSS_REPLICA:
-        return tuple(
-            tuple(replica * times + partition for replica in group)
-            for group in listed
-            for partition in range(times)
-        )
+        return tuple(tuple(r * count + p for r in group) for group in listed for p in each)
     if partitions is None:
         return None
-    return tuple(
-        tuple(replica * partitions + p for replica in group for p in range(partitions))
-        for group in listed
-    )
+    return tuple(tuple(r * count + p for r in group for p in each) for group in listed)
 
 
 def connected_devices(pairs: Groups) -> Groups:
@@ -221,10 +205,6 @@ def _rows(assignment: TileAssignment) -> Groups:
     return tuple(ids[start : start + size] for start in range(0, len(ids), size))
 
 
-DEVICE_LIST_NAMES = {"REPLICA_OPEN": "'['", **MESH_NAMES}
-"""Names of the terminals of replica_groups.lark for users."""
-
-
 @functools.lru_cache(maxsize=1 << 12)
 def parse_device_list(text: str) -> CollectiveDeviceList:
     """Return the device list of a ``replica_groups`` value; each distinct text is parsed once.
@@ -263,5 +243,5 @@ DEVICE_LISTS = SmallLanguage(
     "device_list",
     *("hlo_tokens", "sharding", "replica_groups"),
     results=_DeviceListRules(),
-    names=DEVICE_LIST_NAMES,
+    names=MESH_NAMES,
 )

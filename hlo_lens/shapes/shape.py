@@ -76,7 +76,6 @@ _NUMPY = {
     "float": "f32",
 }
 _NUMPY_FORM = re.compile(r"(uint|int|float|complex)(\d.*)")
-_LETTERS = {"uint": "u", "int": "s", "float": "f", "complex": "c"}
 
 
 def xla_name(dtype: str) -> str | None:
@@ -88,7 +87,7 @@ def xla_name(dtype: str) -> str | None:
     match = _NUMPY_FORM.fullmatch(dtype)
     if match is None:
         return _NUMPY.get(dtype)
-    return f"{_LETTERS[match[1]]}{match[2].replace('_', '')}"
+    return f"{match[1][0].replace('i', 's')}{match[2].replace('_', '')}"
 
 
 def element_type(dtype: str) -> str | None:
@@ -130,11 +129,6 @@ class SplitConfig:
 
     def __str__(self) -> str:
         return f"({self.dimension}:{','.join(map(str, self.split_indices))})"
-
-    def largest_part(self, size: int) -> int:
-        """Return the size of the largest part of a dimension of this size."""
-        edges = (0, *self.split_indices, size)
-        return max(end - start for start, end in itertools.pairwise(edges))
 
 
 _LANES = 128
@@ -210,13 +204,9 @@ class Layout:
         memory_space: ``S(n)``; 0 is the default memory of the device.
         element_size_in_bits: ``E(n)``: elements are packed at n bits each; 0 means not packed.
         tail_padding_alignment_in_elements: ``L(n)``: the element count is rounded up to n.
-        index_primitive_type: ``#(type)``, None if not printed.
-        pointer_primitive_type: ``*(type)``, None if not printed.
         split_configs: ``SC(...)``.
-        physical_shape: ``P(shape)`` of a sparse array.
-        dynamic_shape_metadata_prefix_bytes: ``M(n)``.
-        dim_level_types: ``D(...)`` as printed from 2022 to 2025, for example ``("D", "C+")``.
-        other_properties: Unknown properties, as written.
+        other_properties: Properties without effect on sizes (types of indices and pointers,
+            physical shape, level types), and unknown ones, as written.
     """
 
     minor_to_major: tuple[int, ...] = ()
@@ -224,37 +214,26 @@ class Layout:
     memory_space: int = 0
     element_size_in_bits: int = 0
     tail_padding_alignment_in_elements: int = 1
-    index_primitive_type: str | None = None
-    pointer_primitive_type: str | None = None
     split_configs: tuple[SplitConfig, ...] = ()
-    physical_shape: Shape | None = None
-    dynamic_shape_metadata_prefix_bytes: int = 0
-    dim_level_types: tuple[str, ...] = ()
     other_properties: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         order = ",".join(map(str, self.minor_to_major))
         alignment = self.tail_padding_alignment_in_elements
-        parts = (
-            ("D", f"({','.join(self.dim_level_types)})" if self.dim_level_types else ""),
+        known = (
             ("T", "".join(map(str, self.tiles))),
-            ("L", _in_parentheses(alignment if alignment != 1 else None)),
-            ("#", _in_parentheses(self.index_primitive_type)),
-            ("*", _in_parentheses(self.pointer_primitive_type)),
-            ("E", _in_parentheses(self.element_size_in_bits or None)),
-            ("S", _in_parentheses(self.memory_space or None)),
+            ("L", f"({alignment})" if alignment != 1 else ""),
+            ("E", f"({self.element_size_in_bits})" if self.element_size_in_bits else ""),
+            ("S", f"({self.memory_space})" if self.memory_space else ""),
             ("SC", "".join(map(str, self.split_configs))),
-            ("P", _in_parentheses(self.physical_shape)),
-            ("M", _in_parentheses(self.dynamic_shape_metadata_prefix_bytes or None)),
         )
-        known = [name + value for name, value in parts if value]  # in XLA's order
-        properties = "".join((*known, *self.other_properties))
-        return f"{{{order}:{properties}}}" if properties else f"{{{order}}}"
+        texts = [*(name + value for name, value in known if value), *self.other_properties]
+        order_of = dict(zip(_PRINTED_ORDER, range(len(_PRINTED_ORDER)), strict=True))
+        texts.sort(key=lambda text: order_of.get(text.partition("(")[0].strip(), len(order_of)))
+        return f"{{{order}{':' * bool(texts)}{''.join(texts)}}}"
 
 
-def _in_parentheses(value: object) -> str:
-    """Return a value in parentheses; empty for None."""
-    return "" if value is None else f"({value})"
+_PRINTED_ORDER = ("D", "T", "L", "#", "*", "E", "S", "SC", "P", "M")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -311,14 +290,7 @@ class Shape:
         return True
 
     def __hash__(self) -> int:
-        known: dict[int, int] = {}
-        hashes = []
-        for shape in self._nodes():
-            key = id(shape)
-            if key not in known:
-                known[key] = hash(_own(shape))
-            hashes.append(known[key])
-        return hash(tuple(hashes))
+        return hash(tuple(map(_own, self._nodes())))
 
     def __repr__(self) -> str:
         return f"Shape({self.to_text()!r})"
@@ -472,24 +444,13 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramShape:
-    """Signature of a computation: ``(x: f32[8], y: f32[]) -> f32[8]``.
-
-    Attributes:
-        parameters: Shapes of the parameters, by number.
-        parameter_names: Their names; empty where none are printed.
-        result: Shape of the result.
-    """
+    """Shapes of the parameters of a computation, by number, and of its result."""
 
     parameters: tuple[Shape, ...]
-    parameter_names: tuple[str, ...] = ()
     result: Shape
 
     def __str__(self) -> str:
-        shapes = [str(shape) for shape in self.parameters]
-        if self.parameter_names:
-            pairs = zip(self.parameter_names, shapes, strict=True)
-            shapes = [f"{name}: {shape}" for name, shape in pairs]
-        return f"({', '.join(shapes)}) -> {self.result}"
+        return f"({', '.join(map(str, self.parameters))}) -> {self.result}"
 
 
 def _own(shape: Shape) -> tuple[object, ...]:
@@ -541,7 +502,8 @@ def _padded_size_bytes(shape: Shape) -> int | None:
     sizes = [size or 0 for size in shape.dimensions]
     for split in layout.split_configs:
         if split.dimension < len(sizes):
-            sizes[split.dimension] = split.largest_part(sizes[split.dimension])
+            edges = itertools.pairwise((0, *split.split_indices, sizes[split.dimension]))
+            sizes[split.dimension] = max(end - start for start, end in edges)
     ordered = [sizes[dimension] for dimension in layout.minor_to_major]
     alignment = layout.tail_padding_alignment_in_elements
     count = padded_count(ordered, layout.tiles[0].dimensions, alignment)
@@ -573,19 +535,11 @@ def _parse(text: str) -> Shape:
     return cast("Shape", SHAPES.parse(text))
 
 
-_PROPERTIES = ("D", "T", "L", "INDEX", "POINTER", "E", "S", "SC", "P", "M", "OTHER")
-
 SHAPE_NAMES = {
-    "SHAPE_TYPE": "a shape",
-    "SHAPE_BUFFER": "a shape",
+    **dict.fromkeys(("SHAPE_TYPE", "SHAPE_BUFFER"), "a shape"),
     "SHAPE_SIZE": "a number",
-    "SHAPE_BOUND": "'<='",
-    "SHAPE_UNKNOWN": "'?'",
     "LAYOUT_OPEN": "a layout",
-    **dict.fromkeys(map("LAYOUT_{}".format, _PROPERTIES), "a layout property"),
-    "LAYOUT_LEVEL": "a level type",
-    "LAYOUT_TYPE": "a primitive type",
-    "LAYOUT_COMBINE": "'*'",
+    **dict.fromkeys(map("LAYOUT_{}".format, (*"TLES", "SC", "OTHER")), "a layout property"),
 }
 """Names of the terminals of shape.lark for users."""
 
@@ -602,11 +556,15 @@ class _ShapeRules:
 
     def shape_array(self, element_type: str, dimensions: _Sizes, layout: _Placed) -> Shape:
         """Return an array; raises MisplacedError if its layout is not of its dimensions."""
+        rank = len(dimensions)
+        if layout is not None and sorted(layout[1].minor_to_major) != list(range(rank)):
+            message = f"expected a layout of {rank} dimensions, each of them once"
+            raise MisplacedError.at_token(layout[0], message)
         return Shape(
             element_type=str(element_type),
             dimensions=tuple(size for size, _ in dimensions),
             dynamic_dimensions=tuple(dynamic for _, dynamic in dimensions),
-            layout=_checked_layout(layout, len(dimensions)),
+            layout=None if layout is None or layout[1] == Layout() else layout[1],
         )
 
     def shape_tuple(self, *shapes: Shape | None) -> Shape:
@@ -643,15 +601,9 @@ class _ShapeRules:
             found["other_properties"] = others
         return found
 
-    def layout_levels(self, _: str, *levels: str) -> tuple[str, Any]:
-        return "dim_level_types", tuple(map(str, levels))
-
     layout_tail_padding = _property("tail_padding_alignment_in_elements", whole_number)
-    layout_index_type = _property("index_primitive_type", str)
-    layout_pointer_type = _property("pointer_primitive_type", str)
     layout_element_size = _property("element_size_in_bits", whole_number)
     layout_memory_space = _property("memory_space", whole_number)
-    layout_metadata_prefix = _property("dynamic_shape_metadata_prefix_bytes", whole_number)
 
     def layout_tiles(self, _: str, *tiles: Tile) -> tuple[str, Any]:
         return "tiles", tiles
@@ -667,12 +619,6 @@ class _ShapeRules:
         numbers = tuple(map(whole_number, indices))
         return SplitConfig(dimension=whole_number(dimension), split_indices=numbers)
 
-    def layout_physical_shape(self, key: str, shape: Shape) -> tuple[str, Any]:
-        """Return ``P(shape)``; raises MisplacedError if that has a physical shape, too."""
-        if shape.layout is not None and shape.layout.physical_shape is not None:
-            raise MisplacedError.at_token(key, "a physical shape cannot have a physical shape")
-        return "physical_shape", shape
-
     def layout_other(self, text: str) -> tuple[str, Any]:
         return "other_properties", str(text)
 
@@ -681,41 +627,15 @@ _Sizes = list[tuple[int | None, bool]]
 _Placed = tuple[str, Layout] | None
 
 
-def _checked_layout(placed: _Placed, rank: int) -> Layout | None:
-    """Return the layout of an array, None for the default; raises MisplacedError if it is wrong."""
-    if placed is None:
-        return None
-    brace, layout = placed
-    order = layout.minor_to_major
-    if len(order) != rank:
-        raise MisplacedError.at_token(
-            brace, f"expected a layout of {rank} dimensions, found one of {len(order)}"
-        )
-    if sorted(order) != list(range(rank)):
-        raise MisplacedError.at_token(
-            brace, f"expected a layout that names each of 0 to {rank - 1} once"
-        )
-    return None if layout == Layout() else layout
-
-
 SHAPES = SmallLanguage("shape", "hlo_tokens", "shape", results=_ShapeRules(), names=SHAPE_NAMES)
 
-_PARENTHESIS = re.compile(r"([\w#*)]?)\(|\)")
+_PROPERTY = re.compile(r"[\w#*](?:\([^()]*\))+")
 
 
 def _check_nesting(source: Source) -> None:
     """Raise DumpSyntaxError if tuples are nested too deep."""
-    opened: list[bool] = []
-    depth = 0
-    for match in _PARENTHESIS.finditer(source.text):
-        if match[0] == ")":
-            depth -= opened.pop() if opened else 0
-            continue
-        opened.append(not match[1])
-        depth += not match[1]
-        if depth > MAX_NESTING:
-            raise DumpSyntaxError.at(
-                source,
-                Span(match.end() - 1, match.end()),
-                f"tuples are nested deeper than {MAX_NESTING}",
-            )
+    tuples = re.findall(r"[()]", _PROPERTY.sub("", source.text))
+    depths = itertools.accumulate(1 if one == "(" else -1 for one in tuples)
+    if max(depths, default=0) > MAX_NESTING:
+        message = f"tuples are nested deeper than {MAX_NESTING}"
+        raise DumpSyntaxError.at(source, Span(0, 1), message)

@@ -20,13 +20,13 @@ constants.h (the keys); parsers.cc and printers.cc of shardy/dialect/sdy/ir (``#
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import math
+import operator
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from hlo_lens.grammar.files import MisplacedError, present, whole_number
@@ -52,7 +52,7 @@ from hlo_lens.shapes.named_sharding import (
     ShardingKind,
     named_sharding,
     partition_spec,
-    spec_of_dimensions,
+    spec_of_axes,
 )
 from hlo_lens.shapes.shape import Shape
 from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UnknownNameError, UsageError
@@ -60,76 +60,31 @@ from hlo_lens.text.patterns import lazy_pattern
 from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 
-def tiles_by_device(
+_NUMBERED = (ShardingKind.MANUAL, ShardingKind.UNREDUCED, ShardingKind.MAXIMAL)
+"""Kinds of subgroups whose devices hold different parts."""
+
+
+def _numbers_by_device(
     tiles: TileAssignment, rank: int, subgroup_types: Sequence[ShardingKind]
-) -> Mapping[int, tuple[int, ...]] | None:
-    """Return device to the numbers of its tile and subgroups; None if all have the same.
+) -> Mapping[int, tuple[int, ...]]:
+    """Return device to the numbers of its tile and subgroups.
 
-    Devices that replicate a tile have equal numbers.
-
-    Args:
-        tiles: The devices.
-        rank: Number of its dimensions that divide the value; the others are subgroups.
-        subgroup_types: Kind of each subgroup.
+    One number for each dimension that divides the value, the first `rank` ones, and one for each
+    kind of subgroup. Devices that replicate a tile have equal numbers.
     """
-    weights = _weights(tiles.dimensions, rank, subgroup_types)
-    if not any(any(row) for row in weights):
-        return None
-    keys = (
-        tuple(sum(w * i for w, i in zip(row, index, strict=True)) for row in weights)
-        for index in itertools.product(*map(range, tiles.dimensions))
-    )
-    return dict(zip(tiles.devices(), keys, strict=True))
-
-
-def _weights(
-    dimensions: Sequence[int], rank: int, subgroup_types: Sequence[ShardingKind]
-) -> list[list[int]]:
-    """Return the weights by which each number of a device follows from its tile index.
-
-    One number for each divided dimension, and one for each kind of subgroup except replicated.
-    """
-    divided = [dimension for dimension in range(rank) if dimensions[dimension] > 1]
-    rows = [[int(other == this) for other in range(len(dimensions))] for this in divided]
-    for kind in (ShardingKind.MANUAL, ShardingKind.UNREDUCED, ShardingKind.MAXIMAL):
-        row = [0] * len(dimensions)
-        weight = 1
-        for place in range(len(dimensions) - 1, rank - 1, -1):
-            if subgroup_types[place - rank] is kind and dimensions[place] > 1:
-                row[place] = weight
-                weight *= dimensions[place]
-        rows.append(row)
-    return rows
-
-
-def divided_counts(counts: tuple[int, ...]) -> tuple[int, ...]:
-    """Return tile counts without trailing ones."""
-    end = len(counts)
-    while end and counts[end - 1] == 1:
-        end -= 1
-    return counts[:end]
-
-
-_Meaning: TypeAlias = tuple[object, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardGroup:
-    """Group of values that must have the same sharding: ``shard_as 1``, ``shard_like 1``.
-
-    Attributes:
-        keyword: ``shard_as`` or ``shard_like``.
-        group_id: Number of the group.
-    """
-
-    keyword: str
-    group_id: int
-
-    def __str__(self) -> str:
-        return f"{self.keyword} {self.group_id}"
+    sizes = tiles.dimensions
+    divided = [dimension for dimension in range(rank) if sizes[dimension] > 1]
+    found: dict[int, tuple[int, ...]] = {}
+    for device, index in zip(tiles.devices(), itertools.product(*map(range, sizes)), strict=True):
+        numbers = dict.fromkeys(_NUMBERED, 0)
+        for kind, place, size in zip(subgroup_types, index[rank:], sizes[rank:], strict=True):
+            if kind in numbers:
+                numbers[kind] = numbers[kind] * size + place
+        found[device] = (*(index[dimension] for dimension in divided), *numbers.values())
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +99,7 @@ class HloSharding:
         device: The one device of a maximal sharding.
         named: The mesh axes of a V3 sharding.
         elements: For a tuple: one sharding for each leaf, depth first.
-        shard_group: ``shard_as`` or ``shard_like``; no effect on where data is.
+        shard_group: ``shard_as 1`` or ``shard_like 1``: values that must have the same sharding.
         reduction: Reduction of partial results (``sum``, ``max``, ``min``), if printed.
         metadata: Text of the metadata inside, without its outer braces.
         text: The sharding as printed; inside a tuple, as XLA would print it without metadata.
@@ -156,10 +111,10 @@ class HloSharding:
     device: int | None = None
     named: NamedSharding | None = None
     elements: tuple[HloSharding, ...] = ()
-    shard_group: ShardGroup | None = None
+    shard_group: str | None = None
     reduction: str | None = None
-    metadata: str = dataclasses.field(default="", compare=False)
-    text: str = dataclasses.field(default="", compare=False)
+    metadata: str = field(default="", compare=False)
+    text: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not self.text:
@@ -301,25 +256,23 @@ class HloSharding:
         (4, 16)
         """
         if not isinstance(shape, Shape):
-            return self._shard_sizes(shape)
-        if not shape.is_tuple and self.kind is not ShardingKind.TUPLE:
-            return _tile_shape(self, shape)
+            if self.kind is ShardingKind.TUPLE:
+                raise UsageError(
+                    "a tuple sharding has no shard shape of one array; its elements have"
+                )
+            return tuple(size or 0 for size in _tile_sizes(self, shape, tuple(shape)))
         leaves = [leaf for _, leaf in shape.leaves()]
         shardings = self.elements if self.kind is ShardingKind.TUPLE else (self,) * len(leaves)
         if len(shardings) != len(leaves) and leaves:
             raise DumpMismatchError(
                 f"{len(shardings)} shardings for a shape of {len(leaves)} leaves"
             )
-        pairs = zip(shardings, leaves, strict=False)
-        return shape.with_leaves(_tile_shape(sharding, leaf) for sharding, leaf in pairs)
-
-    def _shard_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return the sizes of one device's part of an array."""
-        if self.kind is ShardingKind.TUPLE:
-            raise UsageError("a tuple sharding has no shard shape of one array; its elements have")
-        if self.kind is not ShardingKind.TILED:
-            return tuple(sizes)
-        return tuple(size or 0 for size in _tile_sizes(self, sizes, tuple(sizes)))
+        return shape.with_leaves(
+            leaf
+            if one.kind is not ShardingKind.TILED or leaf.is_token or leaf.is_opaque
+            else replace(leaf, dimensions=_tile_sizes(one, leaf.dimensions, leaf))
+            for one, leaf in zip(shardings, leaves, strict=False)
+        )
 
     def replication_factor(self, num_devices: int | None = None) -> int | None:
         """Return the number of devices that hold each element.
@@ -364,7 +317,7 @@ class HloSharding:
             return HloSharding(kind=self.kind, elements=elements)
         if self.named is None:
             return self
-        return dataclasses.replace(
+        return replace(
             HloSharding.from_named(self.named),
             reduction=self.reduction,
             metadata=self.metadata,
@@ -392,9 +345,9 @@ class HloSharding:
         if self.kind not in {ShardingKind.TILED, ShardingKind.REPLICATED}:
             return None
         if self.named is not None and given == own:
-            read = spec_of_dimensions(self.named.dim_shardings)
-            if read is not None:
-                return read
+            dims = [dim.axes for dim in self.named.dim_shardings]
+            if all(axis.size is None for axes in dims for axis in axes):  # no sub-axes
+                return spec_of_axes([tuple(axis.axis for axis in axes) for axes in dims])
         if self.kind is ShardingKind.REPLICATED:
             return ()
         if given is None or self.tile_assignment is None or len(self.subgroup_types) > 1:
@@ -404,7 +357,7 @@ class HloSharding:
     def __str__(self) -> str:
         return self.text
 
-    def meaning(self) -> _Meaning:
+    def meaning(self) -> tuple[object, ...]:
         """Return a value that is equal for two shardings exactly if they have the same meaning.
 
         Not for a tuple, whose elements have meanings of their own.
@@ -413,22 +366,20 @@ class HloSharding:
         reduction = self.reduction or "sum"
         if self.kind is not ShardingKind.TILED or tiles is None:
             return (self.kind, self.device, reduction)
-        devices = tiles_by_device(tiles, len(self.tile_counts), self.subgroup_types)
-        if devices is None:
+        counts = self.tile_counts
+        devices = _numbers_by_device(tiles, len(counts), self.subgroup_types)
+        if len(set(devices.values())) == 1:
             return (ShardingKind.REPLICATED, None, reduction)
-        return (self.kind, divided_counts(self.tile_counts), reduction, devices)
-
-
-def _tile_shape(sharding: HloSharding, shape: Shape) -> Shape:
-    if sharding.kind is not ShardingKind.TILED or shape.is_token or shape.is_opaque:
-        return shape
-    return dataclasses.replace(shape, dimensions=_tile_sizes(sharding, shape.dimensions, shape))
+        last = max((place for place, count in enumerate(counts, 1) if count > 1), default=0)
+        return (self.kind, counts[:last], reduction, devices)
 
 
 def _tile_sizes(
     sharding: HloSharding, sizes: Sequence[int | None], shown: object
 ) -> tuple[int | None, ...]:
     """Return the sizes of one device's part of an array; `shown` is the array in messages."""
+    if sharding.kind is not ShardingKind.TILED:
+        return tuple(sizes)
     counts = sharding.tile_counts
     if len(counts) > len(sizes) or (len(counts) < len(sizes) and sharding.named is None):
         raise DumpMismatchError(
@@ -442,10 +393,12 @@ def _tile_sizes(
 def _printed(sharding: HloSharding) -> str:
     """Return a sharding as XLA prints it, without metadata except the reduction."""
     if sharding.kind is ShardingKind.TUPLE:
-        return f"{{{''.join(_tuple_parts(sharding.elements))}}}"
+        texts = [one.text for one in sharding.elements]
+        marks = [f"/*index={k}*/" * (k > 0 and k % 5 == 0) for k in range(len(texts))]
+        return f"{{{', '.join(map(operator.add, marks, texts))}}}"
     if sharding.named is not None:
         return str(sharding.named)
-    words = [] if sharding.shard_group is None else [str(sharding.shard_group)]
+    words = [] if sharding.shard_group is None else [sharding.shard_group]
     if sharding.reduction is not None:
         name = sharding.reduction.upper()
         words.append(f'metadata={{op_type="sdy::reduction_op" op_name="{name}"}}')
@@ -461,28 +414,14 @@ def _printed(sharding: HloSharding) -> str:
     return f"{{{' '.join([f'devices={sharding.tile_assignment.canonical()}', *words])}}}"
 
 
-def _tuple_parts(elements: Sequence[HloSharding]) -> Iterator[str]:
-    """Yield the printed elements of a tuple and the separators between them."""
-    for position, element in enumerate(elements):
-        if position:
-            yield ", " if position % 5 else f", /*index={position}*/"
-        yield element.text
-
-
 SHARDING_NAMES = {
     "SHARDING_OPEN": "a sharding",
-    "SHARDING_KIND": "a kind of sharding",
-    "SHARDING_MAXIMAL": "a kind of sharding",
-    "SHARDING_DEVICES": "'devices='",
-    "SHARDING_DEVICE": "'device='",
-    "SHARDING_LAST_REPLICATE": "'last_tile_dim_replicate'",
-    "SHARDING_LAST_DIMS": "'last_tile_dims='",
+    **dict.fromkeys(("SHARDING_KIND", "SHARDING_MAXIMAL"), "a kind of sharding"),
     "SHARDING_SUBGROUP": "a kind of subgroup",
     "SHARDING_GROUP": "'shard_as' or 'shard_like'",
     "SHARDING_METADATA": "'metadata='",
     "SHARDING_AXES": "'replicated=', 'unreduced=' or 'manual='",
     "SHARDING_REDUCTION": "a reduction",
-    "SHARDING_OPEN_DIM": "'?'",
     **MESH_NAMES,
 }
 """Names of the terminals of sharding.lark for users."""
@@ -501,7 +440,7 @@ def parse_sharding(text: str) -> HloSharding:
         DumpSyntaxError: If it is malformed; line and column are those within the text.
     """
     sharding: HloSharding = SHARDINGS.parse(text)
-    return dataclasses.replace(sharding, text=text.strip())
+    return replace(sharding, text=text.strip())
 
 
 class _ShardingRules(MeshRules):
@@ -516,8 +455,7 @@ class _ShardingRules(MeshRules):
 
     def sharding_tiled(self, brace: str, *parts: _Part) -> HloSharding:
         """Return a sharding in V1 or V2 form; raises MisplacedError if a part occurs twice."""
-        found = _unique(brace, parts)
-        extra = _extras(found)
+        found, extra = _parts_by_name(brace, parts)
         kind: ShardingKind | None = found.pop("kind", None)
         device: int | None = found.pop("device", None)
         subgroups: tuple[ShardingKind, ...] = found.pop("subgroups", ())
@@ -537,21 +475,36 @@ class _ShardingRules(MeshRules):
                 brace, f"{len(subgroups)} kinds of subgroups for {len(tiles.dimensions)} dimensions"
             )
         sharding = HloSharding.tiled(tiles, subgroups)
-        return dataclasses.replace(sharding, text="", **extra) if extra else sharding
+        return replace(sharding, text="", **extra) if extra else sharding
 
     def sharding_named(self, brace: str, mesh: Mesh, *parts: _Part) -> HloSharding:
-        found = _unique(brace, parts)
-        extra = _extras(found)
+        found, extra = _parts_by_name(brace, parts)
+        kind: ShardingKind | None = found.pop("kind", None)
+        axes: dict[str, tuple[AxisRef, ...]] = {}
+        for name in ("replicated", "unreduced", "manual"):
+            listed = found.pop(name, (None, []))[1]
+            if listed is None or (kind is not None and kind.value == name):
+                axes[name] = tuple(AxisRef(axis=axis) for axis in mesh.axis_names)
+            else:
+                axes[name] = resolved(mesh, listed)
+        named = NamedSharding(
+            mesh=mesh,
+            dim_shardings=tuple(
+                DimensionSharding(axes=resolved(mesh, dim), is_open=is_open)
+                for dim, is_open in found.pop("dims", [])
+            ),
+            replicated_axes=() if kind is ShardingKind.REPLICATED else axes["replicated"],
+            unreduced_axes=axes["unreduced"],
+            manual_axes=axes["manual"],
+            reduction=extra.get("reduction"),
+        )
         try:
-            named = _named_sharding(mesh, found, extra.get("reduction"))
-            sharding = HloSharding.from_named(named)
+            return replace(HloSharding.from_named(named), named=named, text="", **extra)
         except UsageError as error:
             raise MisplacedError.at_token(brace, str(error)) from error
-        return dataclasses.replace(sharding, named=named, text="", **extra)
 
     def sharding_short(self, brace: str, *parts: _Part) -> HloSharding:
-        found = _unique(brace, parts)
-        extra = _extras(found)
+        found, extra = _parts_by_name(brace, parts)
         if "device" in found:
             return HloSharding(kind=ShardingKind.MAXIMAL, device=found["device"], **extra)
         name, value = found.popitem()
@@ -577,7 +530,7 @@ class _ShardingRules(MeshRules):
         return "subgroups", tuple(ShardingKind(str(kind)) for kind in kinds)
 
     def sharding_group(self, keyword: str, group_id: str) -> _Part:
-        return "shard_group", ShardGroup(keyword=str(keyword), group_id=whole_number(group_id))
+        return "shard_group", f"{keyword} {whole_number(group_id)}"
 
     def sharding_metadata(self, text: str) -> _Part:
         return "metadata", text.partition("=")[2][1:-1]
@@ -594,47 +547,20 @@ class _ShardingRules(MeshRules):
         return key[:-1], (None if reduction is None else str(reduction), axes)
 
 
-def _named_sharding(mesh: Mesh, found: dict[str, Any], reduction: str | None) -> NamedSharding:
-    """Return a sharding by mesh axes of its parts, which are removed from those found."""
-    kind: ShardingKind | None = found.pop("kind", None)
-    everything = tuple(AxisRef(axis=name) for name in mesh.axis_names)
-    axes: list[tuple[AxisRef, ...]] = []
-    for name in ("replicated", "unreduced", "manual"):
-        listed = found.pop(name, (None, []))[1]
-        whole = listed is None or (kind is not None and kind.value == name)
-        axes.append(everything if whole else resolved(mesh, listed))
-    return NamedSharding(
-        mesh=mesh,
-        dim_shardings=tuple(
-            DimensionSharding(axes=resolved(mesh, dim), is_open=is_open)
-            for dim, is_open in found.pop("dims", [])
-        ),
-        replicated_axes=() if kind is ShardingKind.REPLICATED else axes[0],
-        unreduced_axes=axes[1],
-        manual_axes=axes[2],
-        reduction=reduction,
-    )
+def _parts_by_name(brace: str, parts: Sequence[_Part]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parts by name, apart from those that have no effect on where data is.
 
-
-def _unique(brace: str, parts: tuple[_Part, ...] | list[_Part]) -> dict[str, Any]:
-    """Return the parts by name; raises MisplacedError if one occurs twice."""
+    Raises MisplacedError if one occurs twice.
+    """
     found = dict(parts)
     if len(found) != len(parts):
         raise MisplacedError.at_token(brace, "a part of the sharding occurs twice")
-    return found
-
-
-def _extras(found: dict[str, Any]) -> dict[str, Any]:
-    """Remove and return the parts that have no effect on where data is."""
     names = {"shard_group", "metadata"} & found.keys()
     extra: dict[str, Any] = {name: found.pop(name) for name in names}
     match = _REDUCTION.search(extra.get("metadata", ""))
-    if match:
-        extra["reduction"] = match[1].lower()
-    reduction = found["unreduced"][0] if "unreduced" in found else None
-    if reduction is not None:
-        extra["reduction"] = reduction
-    return extra
+    reduction = match[1].lower() if match else None
+    reduction = found.get("unreduced", (None, None))[0] or reduction
+    return found, extra | ({"reduction": reduction} if reduction else {})
 
 
 SHARDINGS = SmallLanguage(
@@ -663,12 +589,15 @@ _BODY = r"<\[(?P<axes>[^\]]*)\](?:\s*,\s*device_ids\s*=\s*\[(?P<ids>[^\]]*)\])?>
 _MESH = lazy_pattern(rf"@?\"?(?P<name>[\w.$-]+)\"?\s*=\s*#sdy\.mesh{_BODY}")
 _LOWERED = lazy_pattern(rf"sdy\.mesh\s+@\"?(?P<name>[\w.$-]+)\"?\s*=\s*{_BODY}")
 _AXIS = re.compile(r'"([^"]*)"\s*=\s*(\d+)')
-_TOO_LONG = re.compile(r"\d{19}")
-"""A number of more devices than any mesh has."""
 
 _SHARDING = lazy_pattern(rf'<(?:@"?(?P<name>[\w.$-]+)"?|mesh{_BODY})\s*,\s*(?P<rest>\[[^<>]*)>')
 _PRIORITY = re.compile(r"(?<=\})p\d+")
 _NAME = re.compile(r'"([^"]*)"')
+
+
+def _meshes(pattern: re.Pattern[str], text: str) -> dict[str, Mesh]:
+    found = ((match["name"], _mesh(match)) for match in pattern.finditer(text))
+    return {name: mesh for name, mesh in found if mesh is not None}
 
 
 def shardy_meshes(text: str) -> dict[str, Mesh]:
@@ -677,8 +606,7 @@ def shardy_meshes(text: str) -> dict[str, Mesh]:
     >>> str(shardy_meshes('{mesh = #sdy.mesh<["data"=2, "model"=4]>}')["mesh"])
     "mesh['data'=2,'model'=4]"
     """
-    found = ((match["name"], _mesh(match)) for match in _MESH.finditer(_plain(text)))
-    return {name: mesh for name, mesh in found if mesh is not None}
+    return _meshes(_MESH, _plain(text))
 
 
 def lowered_meshes(text: str) -> tuple[Mesh, ...]:
@@ -693,8 +621,7 @@ def lowered_meshes(text: str) -> tuple[Mesh, ...]:
 
 def meshes_by_name(text: str) -> dict[str, Mesh]:
     """Return the meshes of a program as lowered by name, without those of no devices."""
-    found = ((match["name"], _mesh(match)) for match in _LOWERED.finditer(text))
-    return {name: mesh for name, mesh in found if mesh is not None}
+    return _meshes(_LOWERED, text)
 
 
 def shardy_shardings(text: str, meshes: Meshes) -> tuple[HloSharding | None, ...]:
@@ -725,8 +652,6 @@ def _plain(text: str) -> str:
 
 def _mesh(match: re.Match[str]) -> Mesh | None:
     """Return a mesh; None for one without devices, or with too many."""
-    if _TOO_LONG.search(match["axes"]) or _TOO_LONG.search(match["ids"] or ""):
-        return None
     sizes = {name: bounded_int(size) for name, size in _AXIS.findall(match["axes"])}
     ids = [bounded_int(number) for number in re.findall(r"\d+", match["ids"] or "")]
     if not sizes:
@@ -734,12 +659,9 @@ def _mesh(match: re.Match[str]) -> Mesh | None:
     if not 0 < math.prod(sizes.values()) <= MOST_DEVICES:
         return None
     assignment = None
-    if len(ids) == math.prod(sizes.values()):
-        listed = TileAssignment(dimensions=tuple(sizes.values()), device_ids=tuple(ids))
-        assignment = listed if ids != sorted(ids) else None
-    return Mesh(
-        axis_names=tuple(sizes), axis_sizes=tuple(sizes.values()), device_assignment=assignment
-    )
+    if len(ids) == math.prod(sizes.values()) and ids != sorted(ids):
+        assignment = TileAssignment(dimensions=(*sizes.values(),), device_ids=tuple(ids))
+    return replace(Mesh.of(sizes), device_assignment=assignment)
 
 
 def _sharding(mesh: Mesh, rest: str) -> HloSharding | None:

@@ -34,7 +34,6 @@ class DumpKind(enum.Enum):
     TEXTPROTO = "text proto"
     SNAPSHOT = "snapshot of hlo-lens"
     CODE = "LLVM IR or PTX"
-    GRAPH = "drawn graph"
     ARCHIVE = "archive"
     HLO_PROTO = "HLO proto"
     BINARY = "binary data"
@@ -46,12 +45,14 @@ PROTO = "hlo-proto"
 """Part of a module that a ``.hlo.pb`` file holds."""
 
 
+AS_TEXT = "--xla_dump_hlo_as_text"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindRow:
     """Everything that depends on one dump kind.
 
     Attributes:
-        kind: The kind.
         part: Part of the module that a file of this kind holds, as in XLA's file names:
             ``live-range`` in ``x-live-range.txt``; empty for HLO text; None if it holds no part.
         headers: Words that a header line of this kind alone begins with; the first one begins the
@@ -60,7 +61,7 @@ class KindRow:
         parser: ``module:function`` that parses the text; empty if hlo-lens does not read it.
         field: Field of `BufferTexts` that keeps the parsed text; empty for kinds that are no
             buffer-side text.
-        flag: XLA flag that writes it; empty if XLA writes no file of it.
+        flag: XLA flag that writes it, if XLA writes a file of it.
         used_for: What hlo-lens shows of it; empty if ``hlo-lens doctor`` does not ask for it.
         refusal: Error message for a file of this kind, if it is not read.
     """
@@ -71,27 +72,25 @@ class KindRow:
     signs: tuple[str, ...] = ()
     parser: str = ""
     field: str = ""
-    flag: str = ""
+    flag: str = AS_TEXT
     used_for: str = ""
     refusal: str = ""
 
 
-AS_TEXT = "--xla_dump_hlo_as_text"
 TEXT_FLAGS = f"--xla_dump_to=DIR {AS_TEXT}"
 """Flags that write the texts of all modules into a folder."""
 
 TREE_FORMS = "a drawn call tree ('├── function, file:line', '|-- function')"
 """Texts that `hlo-lens tree` reads."""
 
-HLO_MODULE = first_word("HLO_MODULE", "hlo_module") + " "
+_HLO, _ENTRY, _ROOT = (first_word(word, "hlo_module") for word in ("HLO_MODULE", "ENTRY", "ROOT"))
+HLO_MODULE = _HLO + " "
 TOTAL_BYTES = first_word("_TOTAL", "buffer_values") + " "
 """First words of a module, and of the used values and of a memory-usage report of 2024 to 2026."""
 
-_ENTRY, _ROOT = first_word("ENTRY", "hlo_module"), first_word("ROOT", "hlo_module")
 _ASSIGNMENT = first_word("_BUFFER_ASSIGNMENT", "buffer_assignment")
 _USED_VALUES = first_word("_USED_VALUES", "buffer_values")
-_LIVE_RANGE = first_word("_LIVE_RANGE", "live_range")
-_NO_LIVE_RANGE = first_word("_NOT_AVAILABLE", "live_range")
+_RANGE, _NO_RANGE = (first_word(word, "live_range") for word in ("_LIVE_RANGE", "_NOT_AVAILABLE"))
 _SPACE = first_word("_MEMORY_SPACE", "memory_usage_report") + " "
 _SORTED = first_word("_SORTED", "memory_usage_report").removesuffix(":")
 
@@ -99,21 +98,22 @@ _SHAPE = r"(?:\(|b\(|[a-z][a-z0-9]*\[)"
 
 _LAZY_IR = r"[ \t]*IR[ \t]*\{[ \t]*\n[^\n=]*=[^\n]*\w::\w"
 
+_UNKNOWN = "expected 'HloModule' or a computation, found no dump of XLA"
+
 ROWS = (
     KindRow(
         kind=DumpKind.HLO,
         part="",
         headers=(HLO_MODULE,),
         signs=(
-            rf"^[ \t]*{HLO_MODULE[:-1]}(?:[ ,]|$)",
+            rf"^[ \t]*{_HLO}(?:[ ,]|$)",
             rf"^(?!{_LAZY_IR})"
             rf"[ \t]*(?:{_ENTRY}[ \t]+)?%?[A-Za-z_][\w.-]*[ \t]*(?:\((?=.*->).*)?\{{[ \t]*\n"
             rf"\s*(?:{_ROOT}\s+)?%?[\w.-]+\s+=\s",
             rf"^[ \t]*{_ENTRY}[ \t]*\{{",
-            rf"\A\s*(?:(?:{_ROOT}\s+)?%?[\w.-]+\s+=\s+(?:{_SHAPE}.*?\s)?|{_SHAPE}\S*\s)[a-z][a-z0-9-]*\(",
+            rf"\A\s*(?:{_ROOT}\s+)?%?[\w.-]+\s+=\s+(?:{_SHAPE}.*?\s)?[a-z][a-z0-9-]*\(",
         ),
         parser="hlo_lens.hlo.module_reader:parse_hlo_modules",
-        flag=AS_TEXT,
     ),
     KindRow(
         kind=DumpKind.BUFFER_ASSIGNMENT,
@@ -122,7 +122,6 @@ ROWS = (
         signs=(rf"^{re.escape(_ASSIGNMENT)}",),
         parser="hlo_lens.buffers.assignment_reader:parse_buffer_assignment",
         field="assignment",
-        flag=AS_TEXT,
         used_for="memory as XLA assigned it",
     ),
     KindRow(
@@ -132,13 +131,12 @@ ROWS = (
         signs=(rf"^{TOTAL_BYTES}.*\n\s*{_USED_VALUES}|^{_USED_VALUES}",),
         parser="hlo_lens.buffers.assignment_reader:parse_buffer_values",
         field="values",
-        flag=AS_TEXT,
     ),
     KindRow(
         kind=DumpKind.LIVE_RANGE,
         part="live-range",
-        headers=(f"{_LIVE_RANGE} (", _NO_LIVE_RANGE),
-        signs=(rf"^{_LIVE_RANGE} ",),
+        headers=(f"{_RANGE} (", _NO_RANGE),
+        signs=(rf"^{_RANGE} ",),
         parser="hlo_lens.buffers.live_range:parse_live_range",
         field="live_range",
         flag="--xla_dump_buffer_assignment_analysis=true",
@@ -151,7 +149,6 @@ ROWS = (
         signs=(rf"^{_SPACE}|^{_SORTED}",),
         parser="hlo_lens.buffers.memory_usage:parse_memory_usage_report",
         field="usage_report",
-        flag=AS_TEXT,
         used_for="a check of our sums",
     ),
     KindRow(
@@ -170,25 +167,15 @@ ROWS = (
     KindRow(
         kind=DumpKind.SNAPSHOT,
         signs=(r'\A\s*\{\s*"schema_version": ?\d{1,9},\s*"kind": ?"snapshot"',),
-        refusal="this is a snapshot of hlo-lens save, which diff and check compare with a dump; "
-        "give the dump that it was made from",
+        refusal="this is a snapshot of hlo-lens save; give the dump that it was made from",
     ),
     KindRow(
         kind=DumpKind.CODE,
         signs=(
-            r"^(?:; ModuleID|source_filename = |target (?:datalayout|triple))",
-            r"^(?:\.version \d|// Generated by LLVM NVPTX)",
+            r"^(?:; ModuleID|source_filename = |target (?:datalayout|triple)|\.version \d"
+            r"|// Generated by LLVM NVPTX)",
         ),
         refusal="this is LLVM IR or PTX, not HLO",
-    ),
-    KindRow(
-        kind=DumpKind.GRAPH,
-        signs=(
-            r"\A\s*digraph G \{\s*rankdir",
-            r"\A\s*<!DOCTYPE html>\s*<html>\s*<head>\s*<meta charset=\"utf-8\">\s*<style[^>]*>"
-            r"[^<>]*#(?:rendered|graph-container) \{",
-        ),
-        refusal=f"this is a graph that XLA drew, without the text; dump text with {AS_TEXT}",
     ),
     KindRow(
         kind=DumpKind.TEXTPROTO,
@@ -197,13 +184,8 @@ ROWS = (
     ),
     KindRow(kind=DumpKind.ARCHIVE, refusal="this is an archive, not HLO"),
     KindRow(kind=DumpKind.EMPTY, refusal="the file is empty"),
-    KindRow(
-        kind=DumpKind.BINARY,
-        refusal=f"this is binary data, neither text nor a proto of XLA; dump text with {AS_TEXT}",
-    ),
-    KindRow(
-        kind=DumpKind.OTHER, refusal="expected 'HloModule' or a computation, found no dump of XLA"
-    ),
+    KindRow(kind=DumpKind.BINARY, refusal="this is binary data, neither text nor a proto of XLA"),
+    KindRow(kind=DumpKind.OTHER, refusal=_UNKNOWN),
 )
 
 ROW_OF = {row.kind: row for row in ROWS}
@@ -238,10 +220,7 @@ _CALL_TREE = lazy_pattern(
 """Two named branches (in ASCII the first one ends in a source location), or a source location
 followed by a branch with one."""
 
-BRANCHES = (
-    *("\u251c\u2500", "\u2514\u2500", "\u2570\u2500", "\u2523\u2501", "\u2517\u2501"),
-    *("\u2560\u2550", "\u255a\u2550", "|-", "+-", "`-", "\\-"),
-)
+BRANCHES = ("├─", "└─", "╰─", "┣━", "┗━", "╠═", "╚═", "|-", "+-", "`-", "\\-")
 """Character sequences of which every call tree has at least one: a quick test before the search."""
 
 
@@ -251,24 +230,6 @@ def call_tree_start(text: str) -> int | None:
         return None
     match = _CALL_TREE.search(text)
     return None if match is None else match.start()
-
-
-_BOX_LINE_HINT = lazy_pattern("[\u251c\u2523\u2560\u2514\u2517\u255a\u2570]")
-_PLACED = lazy_pattern(rf"^[^\n\u2500-\u257f]{{0,121}}{_BOX_LINE}", re.MULTILINE)
-_PLACE = lazy_pattern(r"\.[A-Za-z]\w{0,4}:\d|\bline \d")
-
-
-def draws_calls(text: str) -> bool:
-    """Whether a text has a tree of calls, not only of files or packages as logs often have.
-
-    Calls have a source location (file and line).
-    """
-    start = call_tree_start(text)
-    if start is None:
-        return False
-    if not _BOX_LINE_HINT.search(text, start):
-        return True
-    return any(_PLACE.search(line[0]) for line in _PLACED.finditer(text, start))
 
 
 _SIGNS = tuple((row.kind, lazy_pattern(sign, re.MULTILINE)) for row in ROWS for sign in row.signs)
@@ -293,7 +254,7 @@ def sniff(text: str) -> DumpKind:
     if not text or text.isspace():
         return DumpKind.EMPTY
     head = text[:_SNIFFED]
-    if _is_binary(head):
+    if len(_STRANGE.findall(head)) * 20 > len(head) and _SIGNS[0][1].search(head) is None:
         return DumpKind.BINARY
     found = [
         (m.end() - len(m[0].lstrip()), rank, kind)
@@ -318,7 +279,6 @@ def sniff(text: str) -> DumpKind:
 
 
 _STARTS = tuple((word.encode(), row.kind) for row in ROWS for word in row.headers)
-_GRAPHS = tuple(re.compile(sign.encode()) for sign in ROW_OF[DumpKind.GRAPH].signs)
 
 
 def sniff_start(head: bytes) -> DumpKind | None:
@@ -330,8 +290,6 @@ def sniff_start(head: bytes) -> DumpKind | None:
         return DumpKind.ARCHIVE
     if proto_message(head) is not None:
         return DumpKind.HLO_PROTO
-    if any(sign.match(head) for sign in _GRAPHS):
-        return DumpKind.GRAPH
     begin = head.lstrip()
     return next((kind for sign, kind in _STARTS if begin.startswith(sign)), None)
 
@@ -340,19 +298,14 @@ _STRANGE = lazy_pattern(r"[\0-\x08\x0e-\x1a\x1c-\x1f\ufffd]|\\x[89a-f]")
 """Control characters, and the escapes that `decode` writes for bytes that are no text."""
 
 
-def _is_binary(head: str) -> bool:
-    strange = len(_STRANGE.findall(head))
-    return strange * 20 > len(head) and _SIGNS[0][1].search(head) is None
-
-
 PROTO_MESSAGES = ("HloModuleProto", "HloProto", "HloSnapshot")
 """Kinds of proto; each one contains the one before it."""
 
 PROTO_HEAD = 1 << 13
 """Bytes that `proto_message` needs."""
 
-_FIRST_FIELD, _SECOND_FIELD = b"\x0a", b"\x12"
 _PROTO_NAME = re.compile(rb"[\x21-\x7e]{1,4096}")
+_VARINT = re.compile(rb"[\x80-\xff]{0,9}[\x00-\x7f]")
 
 
 def proto_message(head: bytes) -> str | None:
@@ -363,39 +316,33 @@ def proto_message(head: bytes) -> str | None:
     """
     position = 0
     for message in PROTO_MESSAGES:
-        if head[position : position + 1] != _FIRST_FIELD:
+        if head[position : position + 1] != b"\x0a":  # field 1
             return None
         length, position = _varint(head, position + 1)
         end = position + length
         is_name = _PROTO_NAME.fullmatch(head, position, min(end, len(head)))
-        if is_name and head[end : end + 1] == _SECOND_FIELD:
+        if is_name and head[end : end + 1] == b"\x12":  # field 2
             return message
     return None
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
     """Return a varint and the offset of its end; 0 if it is cut off or too long."""
-    number = 0
-    for place, byte in enumerate(data[position : position + 10]):
-        number |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            return number, position + place + 1
-    return 0, len(data)
-
-
-_TAR_CHECKSUM = slice(148, 156)
-_TAR_BLOCK = 512
+    found = _VARINT.match(data, position)
+    if found is None:
+        return 0, len(data)
+    return sum((byte & 0x7F) << 7 * place for place, byte in enumerate(found[0])), found.end()
 
 
 def archive_form(head: bytes) -> str | None:
     """Return ``zip`` or ``tar`` if a file that begins with these bytes is one, else None."""
     if head.startswith((b"PK\3\4", b"PK\5\6", b"PK\7\x08")):
         return "zip"
-    block = head[:_TAR_BLOCK]
-    stated = block[_TAR_CHECKSUM].strip(b" \0")
-    if len(block) < _TAR_BLOCK or not stated or stated.strip(b"01234567"):
+    block, checksum = head[:512], slice(148, 156)
+    stated = block[checksum].strip(b" \0")
+    if len(block) < 512 or not stated or stated.strip(b"01234567"):
         return None
-    known = sum(block) - sum(block[_TAR_CHECKSUM]) + 8 * ord(" ")
+    known = sum(block) - sum(block[checksum]) + 8 * ord(" ")
     return "tar" if known == int(stated, 8) else None
 
 
@@ -431,7 +378,7 @@ _PART_ONLY = lazy_pattern(rf"\.({_PARTS})\.txt{PACKED}$")
 """Names that users give to single parts."""
 
 _NUMBERED = lazy_pattern(r"(?:^|\.)module_(\d{4,})(?:\.|$)")
-_STAMPED = lazy_pattern(r"^\d+\.(?=module_\d{4,}(?:\.|$))")
+_STAMPED = lazy_pattern(r"^\d+\.(?=module_\d{4,}(?:\.|$))")  # --xla_dump_include_timestamp
 _TITLE = lazy_pattern(r"^(?:\d+\.)?module_\d{4,}\.?|\.cl_\d+$")
 
 
@@ -441,7 +388,6 @@ class DumpFileName:
 
     Attributes:
         module: Everything before the stage: time stamp, module number, module name, change list.
-        number: Module number, None if the name has none.
         stage: Stage such as ``cpu_after_optimizations``, None if the name has none.
         part: ``buffer-assignment`` and so on, ``hlo-proto``; empty for the HLO text.
     """
@@ -453,7 +399,7 @@ class DumpFileName:
 
     @property
     def is_stamped(self) -> bool:
-        """Whether it has a time stamp of its own, as ``--xla_dump_include_timestamp`` adds one."""
+        """Whether it has a time stamp of its own."""
         return _STAMPED.match(self.module) is not None
 
     @property
@@ -480,19 +426,16 @@ def split_file_name(name: str) -> DumpFileName:
     """Return the parts of a file name; accepts any name."""
     stage = _STAGES.match(name)
     part = None if stage else _PART_ONLY.search(name)
-    if part is not None:
+    if part:
         return DumpFileName(module=name[: part.start()], number=None, stage="", part=part[1])
     module, found = (stage["module"], stage["stage"]) if stage else (name.split("/")[-1], None)
     if found is not None and (inside := _INSIDE_PASS.search(module)) is not None:
         module, found = module[: inside.start()], f"{module[inside.start() + 1 :]}.{found}"
-    number = _NUMBERED.search(module)
+    match = _NUMBERED.search(module)
+    number = bounded_int(match[1]) if match else None
     text = (stage["part"] or "").removeprefix("-") if stage else ""
-    return DumpFileName(
-        module=module,
-        number=bounded_int(number[1]) if number else None,
-        stage=found,
-        part=PROTO if stage and stage["proto"] and not text else text,
-    )
+    text = PROTO if stage and stage["proto"] and not text else text
+    return DumpFileName(module=module, number=number, stage=found, part=text)
 
 
 def module_address(folder: str, name: str) -> str:
@@ -519,32 +462,27 @@ def without_archive_end(name: str) -> str:
     return _ARCHIVE_ENDS.sub("", name)
 
 
-_STAGE_FORMS = (
-    (r"before_optimizations$", 0),
-    (r"\d{4,5}\.", 10),
-    (r"after_spmd_partitioner$", 40),
-    (r"before_config_assignment$", 40),
-    (r"(?!.*after_(?:optimizations|codegen))", 40),
-    (r".*_before_buffer_assignment$", 60),
-    (r".*after_optimizations$", 100),
-    (r".*_after_buffer_assignment$", 90),
-    (r"after_codegen", 55),
-    (r"", 40),
-)
+_STAGE_FORMS = {
+    r"before_optimizations$": 0,
+    r"\d{4,5}\.": 10,
+    r"after_spmd_partitioner$|before_config_assignment$|(?!.*after_(?:optimizations|codegen))": 40,
+    r".*_before_buffer_assignment$": 60,
+    r".*after_optimizations$": 100,
+    r".*_after_buffer_assignment$": 90,
+    r"after_codegen": 55,
+    r"": 40,
+}
 """Forms of stages in the order of compilation, and how close each is to the program that runs."""
-
-
-def _stage_form(stage: str) -> int:
-    """Return the position of a stage's form in `_STAGE_FORMS`."""
-    return next(k for k, (form, _) in enumerate(_STAGE_FORMS) if re.match(form, stage))
 
 
 def stage_rank(stage: str) -> int:
     """Return how close a stage is to the program that runs; final optimized text ranks highest."""
-    return _STAGE_FORMS[_stage_form(stage)][1] if stage else 50
+    ranks = (rank for form, rank in _STAGE_FORMS.items() if re.match(form, stage))
+    return next(ranks) if stage else 50
 
 
 def stage_order(stage: str) -> tuple[int, int, str]:
     """Return the place of a stage in the order of compilation, as a key for sorting."""
     number = stage.partition(".")[0]
-    return _stage_form(stage), bounded_int(number) if number.isdecimal() else 0, stage
+    form = next(place for place, form in enumerate(_STAGE_FORMS) if re.match(form, stage))
+    return form, bounded_int(number) if number.isdecimal() else 0, stage

@@ -157,7 +157,6 @@ class Gap:
         path: Name of the file, or ``<text>``.
         line: 1-based line where it begins.
         column: 1-based column of the place that could not be read.
-        message: What was expected and what was found.
         lines: Number of lines that the gap covers, at least 1.
         excerpt: The line, or a window of it, with a caret under the place.
     """
@@ -173,33 +172,18 @@ class Gap:
     def at(cls, source: Source, span: Span, message: str, lines: int = 1) -> Gap:
         """Return the gap for a span of a source, with line, column and excerpt filled in."""
         line, column = source.line_column(span.start)
-        return cls(
-            path=source.path,
-            line=line,
-            column=column,
-            message=message,
-            lines=lines,
-            excerpt=show_excerpt(source, span),
-        )
+        place = {"path": source.path, "excerpt": show_excerpt(source, span)}
+        return cls(line=line, column=column, message=message, lines=lines, **place)
 
     @classmethod
     def of(cls, error: DumpSyntaxError, lines: int = 1) -> Gap:
-        """Return the gap for an error, covering a number of lines."""
-        return cls(
-            path=error.path,
-            line=error.line,
-            column=error.column,
-            message=error.message,
-            lines=lines,
-            excerpt=error.excerpt,
-        )
+        place = {name: getattr(error, name) for name in ("path", "line", "column", "excerpt")}
+        return cls(message=error.message, lines=lines, **place)
 
     def __str__(self) -> str:
-        text = f"{printable(self.path)}:{self.line}:{self.column}: error: {printable(self.message)}"
-        return f"{text}\n{self.excerpt}" if self.excerpt else text
+        return str(self.as_error())
 
     def as_error(self) -> DumpSyntaxError:
-        """Return the gap as an exception, for strict parsing."""
         return DumpSyntaxError(
             self.message, path=self.path, line=self.line, column=self.column, excerpt=self.excerpt
         )
@@ -212,17 +196,13 @@ def show_excerpt(source: Source, span: Span) -> str:
     if right - left > _WINDOW:
         left = max(start, span.start - _WINDOW // 3)
         right = min(end, left + _WINDOW)
-    line = _printable(source.text[left:right].replace("\t", " "))
+    line = "".join(
+        c if c.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for c in source.text[left:right].replace("\t", " ")
+    )
     head, tail = "..." * (left > start), "..." * (right < end)
     carets = max(1, min(span.end, right) - span.start)
     return f"    {head}{line}{tail}\n    {' ' * (len(head) + span.start - left)}{'^' * carets}"
-
-
-def _printable(text: str) -> str:
-    """Return a text with a mark for each character that a terminal does not show."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def show_gaps(gaps: Sequence[Gap], *, shown: int = SHOWN_GAPS) -> str:

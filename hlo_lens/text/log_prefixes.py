@@ -1,33 +1,26 @@
-r"""Text around the lines of a log: prefixes of loggers, quotations, entries of collectors, strings.
+"""Leads of a log: what a logger, a launcher or a quotation puts before each line.
 
-- A lead is what a logger, a launcher or a quotation puts before each line, found by its repetition.
-  Lines of several processes that alternate are told apart by the numbers in it that are no time.
-- A collector stores each line as an object of JSON: Docker writes ``{"log":"text\n", ...}``.
-- A message is inside a string of JSON or Python, or in a cell of a table: ``\n`` and ``<br>`` are
-  line ends.
-
-What is not of the text is cut, so that lines and columns in messages remain those of the file.
+A lead is found by its repetition. Lines of several processes that alternate are told apart by the
+numbers in it that are no time. Leads are cut, so that lines and columns in messages remain those of
+the file.
 """
 
 from __future__ import annotations
 
 import re
-from array import array
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from itertools import compress, pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.text.dump_kinds import BUFFER_HEADERS, HLO_MODULE
-from hlo_lens.text.log_words import FIRST_LINES, has_log_words
+from hlo_lens.text.log_words import FIRST_LINES
 from hlo_lens.text.patterns import lazy_pattern
-from hlo_lens.text.source import cut_spans, replace_spans
+from hlo_lens.text.source import cut_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hlo_lens.text.source import Source
-
-# ---- leads -------------------------------------------------------------------------------------
 
 _DUMPS = (HLO_MODULE, *BUFFER_HEADERS)
 _HEAD = 256
@@ -39,6 +32,9 @@ _SEARCHED = 1 << 26
 
 _LONGEST = 240
 _LINES_COMPARED = 12
+_BELOW = 1 << 14
+"""Characters after a sign in which the lines that are compared begin."""
+
 _FEWEST_ALIKE = 3
 _PLACES = 40
 """Places of each sign at which a lead is looked for."""
@@ -56,13 +52,10 @@ _TIMES = lazy_pattern(
 """Dates, times, durations, and line numbers of the program that logs."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Lead:
+class _Lead(NamedTuple):
     """Pattern of a lead at the start of a line, also without its blanks at the end of a line.
 
-    Attributes:
-        pattern: The pattern, with a group for each number.
-        is_name: For each of these, whether it may name a process.
+    It has a group for each number; `is_name` is whether that one may name a process.
     """
 
     pattern: re.Pattern[str]
@@ -81,11 +74,8 @@ def without_leads(source: Source) -> list[Source]:
         leads = [_lead_of(one.text) for one in sources]
         if not any(leads):
             break
-        sources = [
-            part
-            for one, lead in zip(sources, leads, strict=True)
-            for part in ([one] if lead is None else _cut(one, lead))
-        ]
+        pairs = zip(sources, leads, strict=True)
+        sources = [part for one, lead in pairs for part in (_cut(one, lead) if lead else [one])]
     return sources
 
 
@@ -99,27 +89,17 @@ def _lead_of(text: str) -> _Lead | None:
                 break
             start = text.rfind("\n", max(0, place - _LONGEST - 1), place) + 1
             lead = text[start:place]
-            if place - start <= _LONGEST and lead.strip():
-                size = _common_size(lead, _lines_below(text, place))
-                if size:
-                    return _pattern(lead[:size])
+            below = text[place : place + _BELOW].split("\n")[1 : 1 + _LINES_COMPARED]
+            lines = [line[:_LONGEST] for line in below]
+            if place - start <= _LONGEST and lead.strip() and (size := _common_size(lead, lines)):
+                return _pattern(lead[:size])
     return None
-
-
-def _lines_below(text: str, place: int) -> list[str]:
-    """Return the beginnings of the lines after the line of an offset."""
-    lines: list[str] = []
-    end = text.find("\n", place)
-    while end >= 0 and end + 1 < len(text) and len(lines) < _LINES_COMPARED:
-        start, end = end + 1, text.find("\n", end + 1)
-        lines.append(text[start : min(start + _LONGEST, len(text) if end < 0 else end)])
-    return lines
 
 
 def _common_size(lead: str, lines: Sequence[str]) -> int:
     """Return how many characters of a text begin most of some lines, 0 if too few do."""
     sizes = [_matched(lead, line) for line in lines]
-    alike = [size for size in sizes if size > 0]
+    alike = [size for size in sizes if size]
     if len(alike) < min(_FEWEST_ALIKE, len(lines)) or 2 * len(alike) < len(lines):
         return 0
     ended = [size for size, line in zip(sizes, lines, strict=True) if 0 < size < len(line)]
@@ -160,14 +140,9 @@ def _pattern(lead: str) -> _Lead:
 
 
 def _cut(source: Source, lead: _Lead) -> list[Source]:
-    """Return the text without a lead, one for each process whose lines alternate with others."""
+    """Return the text without a lead: one for each process whose lines alternate with others."""
     found = [
-        (
-            m.span(),
-            tuple(
-                n.strip() for n, is_name in zip(m.groups(""), lead.is_name, strict=True) if is_name
-            ),
-        )
+        (m.span(), tuple(map(str.strip, compress(m.groups(""), lead.is_name))))
         for m in lead.pattern.finditer(source.text)
     ]
     streams = list(dict.fromkeys(stream for _, stream in found))
@@ -199,78 +174,3 @@ def _others(
 def _without(source: Source, spans: Sequence[tuple[int, int]]) -> Source:
     text, cuts = cut_spans(spans, source.text, source.cuts)
     return replace(source, text=text, cuts=cuts)
-
-
-# ---- quotations --------------------------------------------------------------------------------
-
-_MARKS = lazy_pattern(r"[ \t]*(?:(?:>[ ]?)+|#+[ ]?|//+[ ]?|--[ ]|;+[ ]?)")
-"""Marks of mail and Markdown (``> > ``), and of comments."""
-
-
-def without_quotation(source: Source) -> Source | None:
-    """Return a text without the marks before its lines; None if any line has other ones or none."""
-    text = source.text
-    first = _MARKS.match(text, len(text) - len(text.lstrip("\n")))
-    if first is None:
-        return None
-    spans: list[tuple[int, int]] = []
-    start = 0
-    for line in text.split("\n"):
-        if line.startswith(first[0]):
-            spans.append((start, start + len(first[0])))
-        elif line.strip() == first[0].strip():
-            spans.append((start, start + len(line)))
-        elif line.strip():
-            return None
-        start += len(line) + 1
-    return _without(source, spans)
-
-
-# ---- messages in strings -----------------------------------------------------------------------
-
-_LONGEST_TEXT = 1 << 24
-"""Characters of a text in which messages in strings are looked for."""
-
-_FEWEST_BREAKS = 2
-_LINE = lazy_pattern(r"[^\n]*\\n[^\n]*")
-_ESCAPE = lazy_pattern(
-    r"(?P<end>\\+n|['`](?=[)\]}, |]{0,8}$))|(?P<gone>\\+r)|\\+(?P<character>[\"'/t])"
-    r"|\\+u00(?P<code>[2-7][0-9a-fA-F])|(?P<quote>\")"
-)
-_JSON = lazy_pattern(r"\s*[\[{\"]|[^\n]{0,200}?\"\s*:\s*\"")
-
-
-def without_escapes(source: Source) -> Source:
-    """Return the text with the lines in strings as lines; itself if it has none."""
-    text = source.text
-    if len(text) > _LONGEST_TEXT or "\\n" not in text or not has_log_words(text):
-        return source
-    spans = [span for line in _LINE.finditer(text) for span in _string_spans(line[0], line.start())]
-    if not spans:
-        return source
-    added, lost = array("Q"), 0
-    for start, end, replacement in spans:
-        if replacement == "\n":
-            added.append(start - lost)
-        lost += end - start - len(replacement)
-    text, cuts = replace_spans(spans, text, source.cuts)
-    return replace(source, text=text, cuts=cuts, added=added)
-
-
-def _string_spans(line: str, offset: int) -> Iterator[tuple[int, int, str]]:
-    """Yield the spans of a line to replace, and what replaces each."""
-    if line.count("\\n") < _FEWEST_BREAKS or not has_log_words(line):
-        return
-    is_json = _JSON.match(line) is not None
-    for match in _ESCAPE.finditer(line):
-        kind, character = match.lastgroup, match["character"]
-        if kind == "end" or (kind == "quote" and is_json):
-            replacement = "\n"  # a quote may delimit the string
-        elif kind == "code":
-            replacement = chr(int(match["code"], 16))
-        else:
-            replacement = (
-                "" if kind == "gone" else " " if character == "t" else character or match[0]
-            )
-        if replacement != match[0]:
-            yield offset + match.start(), offset + match.end(), replacement

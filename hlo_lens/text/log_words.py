@@ -13,17 +13,10 @@ OUT_OF_MEMORY = (
     "TPU TensorCore Hbm usage: ",
 )
 FAILED_ALLOCATION = (
-    "Out of memory while trying to",
-    "out of memory while trying to",
-    "Out of memory allocating ",
-    "out of memory allocating ",
-    "Failed to allocate ",
-    "failed to allocate ",
-    "Attempting to allocate ",
-    "Attempting to reserve ",
-    "Allocator (",
-    "Ran out of memory trying to allocate ",
-    "OOM when allocating tensor with shape",
+    *(f"{o}ut of memory {rest}" for o in "Oo" for rest in ("while trying to", "allocating ")),
+    *("Failed to allocate ", "failed to allocate "),
+    *("Attempting to allocate ", "Attempting to reserve ", "Allocator ("),
+    *("Ran out of memory trying to allocate ", "OOM when allocating tensor with shape"),
 )
 ALLOCATOR_STATE = (
     "BFCAllocator dump for ",
@@ -58,28 +51,12 @@ _SHARDING_SIGNS = (*_SHARDING_CALLS, *("Mesh('", 'Mesh("', "Mesh(axis_sizes="))
 
 _BOX_WALLS = ("│ GPU ", "│ CPU ", "│ TPU ", "│GPU ", "│CPU ", "│TPU ")
 
-FIRST_LINES = (
-    *OUT_OF_MEMORY,
-    *FAILED_ALLOCATION,
-    *ALLOCATOR_STATE,
-    *REMATERIALIZATION_LIMIT,
-    *BUFFERS,
-    *WARNINGS,
-    BOXES[0],
-)
+_MESSAGES = (*OUT_OF_MEMORY, *FAILED_ALLOCATION, *REMATERIALIZATION_LIMIT, *BUFFERS, *WARNINGS)
+
+FIRST_LINES = (*_MESSAGES, *ALLOCATOR_STATE, BOXES[0])
 """Words that a message of several lines, or a drawing, begins with."""
 
-ALL = (
-    *OUT_OF_MEMORY,
-    *FAILED_ALLOCATION,
-    *ALLOCATOR_STATE,
-    *REMATERIALIZATION_LIMIT,
-    *BUFFERS,
-    *WARNINGS,
-    *STATS,
-    *_SHARDING_SIGNS,
-    *_BOX_WALLS,
-)
+ALL = (*_MESSAGES, *ALLOCATOR_STATE, *STATS, *_SHARDING_SIGNS, *_BOX_WALLS)
 """All words that make a text a log."""
 
 

@@ -11,12 +11,11 @@ from heapq import nsmallest
 
 from hlo_lens.text.units import bounded_int
 
-_MOST = 4
 _COMPARED = 4096
 """Most names that are compared letter by letter: those nearest in length."""
 
 
-def nearest_names(name: str, names: Iterable[str], most: int = _MOST) -> list[str]:
+def nearest_names(name: str, names: Iterable[str], most: int = 4) -> list[str]:
     """Return the names nearest to a misspelt one, the nearest first.
 
     Names that contain it come after those that differ in a few letters.
@@ -46,9 +45,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 _PACKAGES = re.compile(r".*/(?:site|dist)-packages/|.*/lib/python3[.\d]*/")
 _DRIVE = re.compile(r"[A-Za-z]:/")
-_KEPT_NAMES = 2
 _PARAMETERS = re.compile(r"\[.*\]$", re.DOTALL)
-
 
 _LONG_NUMBER = 19
 _NUMBER = re.compile(r"(?:\.\d+)+$")
@@ -65,7 +62,7 @@ def portable_path(file: str) -> str:
     short = _PACKAGES.sub("", path)
     if short != path or not (path.startswith("/") or _DRIVE.match(path)):
         return short
-    return "/".join(path.split("/")[-_KEPT_NAMES:])
+    return "/".join(path.split("/")[-2:])
 
 
 def portable_source(file: str | None, line: int | None) -> str | None:

@@ -39,9 +39,6 @@ class NamePattern:
     """A regular expression of the user, to find in names of modules, functions or files.
 
     A pattern whose search grows exponentially with the name (``(a+)+$``) ends in an error.
-
-    Attributes:
-        text: The pattern as given.
     """
 
     def __init__(self, text: str) -> None:
@@ -59,15 +56,10 @@ class NamePattern:
         try:
             return self._pattern.search(name, timeout=_SECONDS) is not None
         except TimeoutError as error:
-            shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
-            raise UsageError(
-                f"the search of {self.text!r} in {shown!r} takes more than {_SECONDS:g} s;"
-                " write it without a repetition inside a repetition"
-            ) from error
-
-
-_SHOWN = 60
-"""Most characters of a name in a message."""
+            message = (
+                f"the search of {self.text!r} in {name[:60]!r} takes more than {_SECONDS:g} s;"
+            )
+            raise UsageError(f"{message} write it without a repetition in a repetition") from error
 
 
 _KEY = r"""\[(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\]]*))\]"""

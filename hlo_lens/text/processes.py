@@ -39,12 +39,9 @@ def cores() -> int:
 
 
 class SecondProcess(Generic[R]):
-    """A function that runs in a fork of this process, and its result.
+    """A function that runs in a fork of this process, and its result, which can be pickled.
 
     The fork has all that this process has read, without a copy. It is killed with this process.
-
-    Args:
-        function: The function; its result can be pickled.
 
     Raises:
         OSError: If there is no memory, or there are too many processes or files.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -13,12 +14,7 @@ _Item = TypeVar("_Item")
 
 
 class Rows(Sequence[_Item]):
-    """A sequence whose items are made on each access and not stored.
-
-    Args:
-        make: Returns the item of a row.
-        rows: The rows, in order.
-    """
+    """A sequence whose items are made of rows on each access and not stored."""
 
     __slots__ = ("_make", "_rows")
 
@@ -48,23 +44,14 @@ class Rows(Sequence[_Item]):
 
     __hash__ = None  # type: ignore[assignment] # equal content, and content is not hashed
 
-    def __repr__(self) -> str:
-        return f"<{len(self)} rows>"
-
 
 class Records(Rows[_Item]):
-    """Records of numbers as one column for each field; a record is made on each access.
-
-    Args:
-        make: Returns a record of its fields.
-        columns: Name of each field to its column.
-    """
+    """Records of numbers as one column for each field; a record is made on each access."""
 
     __slots__ = ("columns",)
 
     def __init__(self, make: Callable[..., _Item], columns: Mapping[str, Sequence[int]]) -> None:
-        count = min(map(len, columns.values()))
-        super().__init__(partial(_record, make, columns), range(count))
+        super().__init__(partial(_record, make, columns), range(min(map(len, columns.values()))))
         self.columns = columns
 
 
@@ -75,9 +62,6 @@ def _record(make: Callable[..., _Item], columns: Mapping[str, Sequence[int]], ro
 class FewTexts(Sequence[str]):
     """A sequence of texts with few distinct values: two bytes for each instead of eight.
 
-    Args:
-        texts: The texts, in order.
-
     Attributes:
         different: The different texts, in order of appearance.
         numbers: For each place the number of its text among these.
@@ -86,7 +70,8 @@ class FewTexts(Sequence[str]):
     __slots__ = ("_places", "different", "numbers")
 
     def __init__(self, texts: Iterable[str]) -> None:
-        known = _Numbers()
+        known: defaultdict[str, int] = defaultdict()
+        known.default_factory = known.__len__
         found = map(known.__getitem__, texts)
         self.numbers = array("H")
         try:
@@ -136,11 +121,3 @@ class FewTexts(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         return map(self.different.__getitem__, self.numbers)
-
-
-class _Numbers(dict[str, int]):
-    """Texts to numbers, in order of appearance."""
-
-    def __missing__(self, text: str) -> int:
-        number = self[text] = len(self)
-        return number

@@ -13,8 +13,9 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
-_LOG_PREFIX = r"""^(?:
+_ANSI = re.compile(r"\A\ufeff|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+_LOG_PREFIX = re.compile(
+    r"""^(?:
       (?:
         \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)[ ]
         (?:std(?:out|err)[ ][FP][ ])?
@@ -26,14 +27,11 @@ _LOG_PREFIX = r"""^(?:
       )
     | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)[ ](?:std(?:out|err)[ ][FP][ ])?
     | \[\d+(?:,\d+)?\]<std(?:out|err)>:[ ]?
-    )"""
+    )""",
+    re.MULTILINE | re.VERBOSE,
+)
 """Prefixes that absl, glog, TensorFlow, Kubernetes and mpirun put before each line of a log."""
 
-_LOG_PREFIX_HINT = re.compile(
-    r"^(?:[IWEF]\d{4} [\d:.]+ |\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\[\d+(?:,\d+)?\]<std"
-    r"|[IWEF] [\w./+-]+:\d+\] |(?:\d+|\[\d+(?:,\d+)?\]): ?[IWEF]\d{4} )",
-    re.MULTILINE,
-)
 _HINT_LENGTH = 1 << 16
 """Characters in which `clean` looks for log prefixes; readers of logs look further."""
 
@@ -50,39 +48,27 @@ class Span:
 
 @dataclass(slots=True)
 class Cuts:
-    """Positions where parts of a file were cut out of its text, stored in 16 bytes each.
-
-    Attributes:
-        offsets: Offsets in the text, ascending.
-        lengths: Number of characters cut at each.
-    """
+    """Positions where parts of a file were cut out of its text, ascending, 16 bytes each."""
 
     offsets: array[int] = field(default_factory=lambda: array("Q"))
     lengths: array[int] = field(default_factory=lambda: array("Q"))
 
     def add(self, offset: int, length: int) -> None:
-        """Add a cut after all others."""
         self.offsets.append(offset)
         self.lengths.append(length)
 
 
 @dataclass(slots=True)
 class Source:
-    r"""A text to be parsed, its name, and the cuts that were made in it.
+    r"""A text to be parsed, with line ends as ``\n``, its name, and the cuts that were made in it.
 
-    Attributes:
-        text: The text, with line ends as ``\n``.
-        path: Name for messages.
-        cuts: Cuts in the text.
-        is_cut: Whether the file is known to end too early (compressed files show this).
-        added: Offsets of line ends in the text that the file does not have, ascending.
+    `is_cut`: the file is known to end too early, as compressed files show.
     """
 
     text: str
     path: str = "<text>"
     cuts: Cuts = field(default_factory=Cuts)
     is_cut: bool = False
-    added: array[int] = field(default_factory=lambda: array("Q"))
     _mark: tuple[int, int, int, int, int] = field(
         default=(0, 1, 0, 0, 0), init=False, repr=False, compare=False
     )
@@ -103,15 +89,9 @@ class Source:
             known = start = cut = lost = 0
             line = 1
         ends = self.text.count("\n", known, offset)
-        if ends and self.added:
-            ends -= bisect.bisect_left(self.added, offset) - bisect.bisect_left(self.added, known)
         if ends:
             line += ends
             start = self.text.rfind("\n", known, offset) + 1
-            at = bisect.bisect_left(self.added, start) - 1
-            while at >= 0 and self.added[at] == start - 1:  # no end of a line of the file
-                start = self.text.rfind("\n", known, start - 1) + 1
-                at -= 1
             cut, lost = bisect.bisect_left(self.cuts.offsets, start), 0
         last = bisect.bisect_right(self.cuts.offsets, offset)
         lost += sum(self.cuts.lengths[cut:last])
@@ -155,40 +135,26 @@ def clean(text: str, path: str = "<text>") -> Source:
     """Return the source of a text: LF line ends; marks, colours and log prefixes are cut."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    patterns = []
-    if text.startswith("\ufeff"):
-        patterns.append("\ufeff")
-    if "\x1b" in text:
-        patterns.append(_ANSI.pattern)
     cuts = Cuts()
-    if patterns:
-        text, cuts = _cut(re.compile("|".join(patterns)), text, cuts)
+    if text.startswith("\ufeff") or "\x1b" in text:
+        text, cuts = cut_spans((match.span() for match in _ANSI.finditer(text)), text, cuts)
     source = Source(text, path, cuts)
-    if _LOG_PREFIX_HINT.search(text, 0, _HINT_LENGTH):
+    if _LOG_PREFIX.search(text, 0, _HINT_LENGTH):
         return cut_log_prefixes(source) or source
     return source
 
 
 def cut_log_prefixes(source: Source) -> Source | None:
     """Return a source without the prefixes of loggers; None if it has none."""
-    if _LOG_PREFIX_HINT.search(source.text) is None:
+    if _LOG_PREFIX.search(source.text) is None:
         return None
-    text, cuts = _cut(re.compile(_LOG_PREFIX, re.MULTILINE | re.VERBOSE), source.text, source.cuts)
+    spans = (match.span() for match in _LOG_PREFIX.finditer(source.text))
+    text, cuts = cut_spans(spans, source.text, source.cuts)
     return Source(text, source.path, cuts, source.is_cut)
-
-
-def _cut(pattern: re.Pattern[str], text: str, cuts: Cuts) -> tuple[str, Cuts]:
-    """Return a text without all matches, and the cuts in addition to earlier ones."""
-    return cut_spans((match.span() for match in pattern.finditer(text)), text, cuts)
 
 
 def cut_spans(spans: Iterable[tuple[int, int]], text: str, cuts: Cuts) -> tuple[str, Cuts]:
     """Return a text without some spans, in order, and the cuts in addition to earlier ones."""
-    return replace_spans(((start, end, "") for start, end in spans), text, cuts)
-
-
-def replace_spans(spans: Iterable[tuple[int, int, str]], text: str, cuts: Cuts) -> tuple[str, Cuts]:
-    """Return a text with shorter text in place of some spans, in order, and the cuts."""
     parts: list[str] = []
     made = Cuts()
     done = lost = at = 0
@@ -200,13 +166,12 @@ def replace_spans(spans: Iterable[tuple[int, int, str]], text: str, cuts: Cuts) 
             made.add(max(least, cuts.offsets[at] - lost), cuts.lengths[at])
             at += 1
 
-    for start, end, replacement in spans:
+    for start, end in spans:
         add_earlier(start)
-        parts += (text[done:start], replacement)
-        shorter = end - start - len(replacement)
-        lost += shorter
-        if shorter:
-            made.add(end - lost, shorter)
+        parts.append(text[done:start])
+        lost += end - start
+        if end > start:
+            made.add(end - lost, end - start)
         done = end
     if not parts:
         return text, cuts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -77,7 +78,6 @@ def without_folders(path: str) -> str:
     return path if is_library_file(path) else portable_path(path)
 
 
-_WORKSPACE = "GITHUB_WORKSPACE"
 _MOST_LOOKED_AT = 20_000
 _NOT_SOURCE = frozenset({"node_modules", "__pycache__", "site-packages", "build", "dist"})
 
@@ -85,10 +85,8 @@ _NOT_SOURCE = frozenset({"node_modules", "__pycache__", "site-packages", "build"
 class Checkout:
     """Files of a repository, found by the last parts of the paths that a dump has.
 
-    Args:
-        root: Folder of the repository.
-        is_repository: Whether it is one; in another folder, which may be the whole disk, files are
-            looked for at the ends of a path only, not in all folders below.
+    In a folder that is no repository, which may be the whole disk, files are looked for at the ends
+    of a path only, not in all folders below.
     """
 
     def __init__(self, root: Path, *, is_repository: bool = True) -> None:
@@ -103,66 +101,39 @@ class Checkout:
 
         GitHub reads paths relative to the folder that ``GITHUB_WORKSPACE`` names.
         """
-        workspace = os.environ.get(_WORKSPACE)
+        workspace = os.environ.get("GITHUB_WORKSPACE")
         if workspace and Path(workspace).is_dir():
             return cls(Path(workspace).absolute())
         folder = Path.cwd()
-        above = (one for one in (folder, *folder.parents) if (one / ".git").exists())
-        root = next(above, None)
+        root = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
         return cls(root or folder, is_repository=root is not None)
 
     def find(self, file: str) -> str | None:
-        """Return the path below the root of the file whose path ends as another one.
+        """Return the path below the root of the file whose path ends as one of a dump, or None.
 
         The longest end that some file has decides. A file at the end itself, taken as a path below
-        the root, is found before files in other folders.
-
-        Args:
-            file: Path in a dump, with or without the mark of an inferred place.
-
-        Returns:
-            None if no file or more than one matches.
+        the root, is found before files in other folders. None if no file or more than one matches.
         """
         if file not in self._found:
             self._found[file] = self._search(Path(file.removeprefix("~")))
         return self._found[file]
 
     def line_of(self, file: str, number: int) -> str | None:
-        """Return a line of a file of the checkout, else of the same path outside; None for none.
-
-        Args:
-            file: Path in a dump.
-            number: Number of the line.
-        """
+        """Return a line of `lines_of` a file; None if there is none."""
         lines = self.lines_of(file)
         return lines[number - 1] if 0 < number <= len(lines) else None
 
     def lines_of(self, file: str) -> list[str]:
-        """Return the lines of a file of the checkout, else of the same path outside.
-
-        Args:
-            file: Path in a dump.
-
-        Returns:
-            No lines if there is no such file.
-        """
+        """Return the lines of a file of the checkout, else of the same path outside, if any."""
         path = self.find(file) or (file if Path(file).is_absolute() else None)
         return [] if path is None else self._read(path)
 
-    def line(self, file: str, number: int) -> str | None:
-        """Return a line of a file by its path below the root, or its whole path; None for none."""
-        lines = self._read(file)
-        return lines[number - 1] if 0 < number <= len(lines) else None
-
     def _read(self, file: str) -> list[str]:
         if file not in self._lines:
-            path, text = self.root / file, ""
-            try:
-                if path.is_file():  # a device or a pipe may have no end
-                    text = path.read_text("utf-8", errors="replace")
-            except (OSError, ValueError):
-                text = ""
-            self._lines[file] = text.splitlines()
+            path, self._lines[file] = self.root / file, []
+            if _is_file(path):  # a device or a pipe may have no end
+                with suppress(OSError):
+                    self._lines[file] = path.read_text("utf-8", errors="replace").splitlines()
         return self._lines[file]
 
     def _search(self, path: Path) -> str | None:
@@ -192,9 +163,7 @@ class Checkout:
             return found
         seen = 0
         for directory, folders, names in os.walk(self.root):
-            folders[:] = sorted(
-                f for f in folders if not f.startswith(".") and f not in _NOT_SOURCE
-            )
+            folders[:] = sorted(f for f in folders if f[0] != "." and f not in _NOT_SOURCE)
             above = Path(directory).relative_to(self.root).as_posix()
             for name in names:
                 found.setdefault(name, []).append(name if above == "." else f"{above}/{name}")

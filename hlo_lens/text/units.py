@@ -14,16 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-_MOST_DIGITS = 19
-
-
 def bounded_int(digits: str) -> int:
     """Return a number without sign; of one beyond 64 bits, as in damaged texts, 2**64.
 
     >>> bounded_int("12"), bounded_int("9" * 5000) == 2**64
     (12, True)
     """
-    return int(digits) if len(digits) <= _MOST_DIGITS else 1 << 64
+    return int(digits) if len(digits) < 20 else 1 << 64
 
 
 _PREFIXES = "KMGTPEZY"
@@ -47,12 +44,9 @@ def format_bytes(size_bytes: int) -> str:
         size //= 1024
         prefix += 1
     number = f"{size / 1024:.{1 if prefix == 0 else 2}f}"
-    if number in _ROUNDED_UP and prefix < len(_PREFIXES) - 1:
+    if number.startswith("1024.0") and prefix < len(_PREFIXES) - 1:
         number, prefix = "1.00", prefix + 1
     return f"{sign}{number}{_PREFIXES[prefix]}iB"
-
-
-_ROUNDED_UP = ("1024.0", "1024.00")
 
 
 def exact_size_text(size_bytes: int) -> str:
@@ -91,13 +85,10 @@ def format_change(base: int, head: int) -> str:
     if not base or not head:
         return "gone" if not head else "new"
     percent = (head - base) / abs(base) * 100
-    if percent >= _LARGEST_PERCENT:
+    if percent >= 10_000:
         return f"x{head / base:,.0f}"
     text = f"{percent:+.0f}" if abs(percent) >= 100 else f"{percent:+.2f}".rstrip("0").rstrip(".")
     return f"{text[0]}<0.01%" if text in ("+0", "-0") else f"{text}%"
-
-
-_LARGEST_PERCENT = 10_000
 
 
 def format_count(count: int) -> str:

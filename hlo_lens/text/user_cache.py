@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,16 +29,7 @@ _UNFINISHED_SECONDS = 24 * 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheState:
-    """Content of the cache.
-
-    Attributes:
-        path: Its folder.
-        compiles: Number of compiles in it.
-        environments: Names of the virtual environments in it.
-        size_bytes: Bytes of all files.
-        compiles_bytes: Bytes of the compiles.
-        most_bytes: Most bytes that compiles take.
-    """
+    """Content of the cache; `most_bytes` are those that compiles may take."""
 
     path: str
     compiles: int
@@ -79,18 +71,15 @@ def _size(folder: Path) -> int:
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
-            try:
+            with suppress(OSError):
                 total += Path(place, name).lstat().st_size
-            except OSError:
-                continue
     return total
 
 
 def bound_compiles(newest: Path) -> None:
     """Delete the compiles that were used least recently, until all are small enough together.
 
-    Args:
-        newest: The compile that stays in any case.
+    `newest` stays in any case.
     """
     compiles: list[tuple[float, Path, int]] = []
     kept = {newest}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-CACHES = (files.grammar_text, lines._definitions_of, lines.definitions, lines.terminal, lines.space)
+CACHES = (files.grammar_text, lines.definitions, lines.terminal, lines.space)
 
 GRAMMAR = r"""
 // Notes that are no notes for a line: //| is at the start of a line.

@@ -52,5 +52,5 @@ def test_the_place_may_be_in_a_larger_text() -> None:
     source = Source("first\n  a ?", "dump.txt")
     with pytest.raises(UnexpectedInput) as caught:
         WORDS.parse("a ?")
-    error = syntax_error(caught.value, source, {}, offset=8)
+    error = syntax_error(caught.value, source, {}, offset=8, end=len(source.text))
     assert (error.path, error.line, error.column) == ("dump.txt", 2, 5)

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from hlo_lens.hlo.module_reader import parse_hlo, parse_hlo_modules
 from hlo_lens.shapes.shape import Shape
 from hlo_lens.text.source import clean
+from tests.lark_alone import lark_alone
 from tests.strategies.modules import modules, novelties
 from tests.strategies.printing import LAYOUT_ONLY, STYLES, Style, print_module
 from tests.strategies.programs import NAMING, Module
@@ -156,14 +157,17 @@ def test_modules_are_equal_whatever_ends_their_lines(style: Style, module: Modul
     ]
 
 
-@pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
+ON_LINES = {name: s for name, s in STYLES.items() if s.filler is None and s.line_end != " "}
+
+
+@pytest.mark.parametrize("style", ON_LINES.values(), ids=ON_LINES)
 @FEW
 @given(module=modules() | novelties())
 def test_scanner_is_grammar(style: Style, module: Module) -> None:
     source = clean(print_module(module, style))
     (scanned,) = parse_hlo_modules(source)
-    reference = parse_hlo(source, reader="grammar")
-    assert scanned == reference
+    with lark_alone():
+        assert parse_hlo_modules(source) == [scanned]
     assert scanned.gaps == ()
 
 

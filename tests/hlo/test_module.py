@@ -56,14 +56,6 @@ def test_parameters_are_sorted_by_number_with_unnumbered_ones_last() -> None:
     ]
 
 
-def test_thread_is_printed_after_the_closing_brace() -> None:
-    module = read(
-        "HloModule m\n\n%a (p: f32[]) -> f32[] {\n  ROOT %p = f32[] parameter(0)\n}, "
-        'execution_thread="side"\n\nENTRY %e {\n  ROOT %c = f32[] constant(1)\n}\n'
-    )
-    assert [c.execution_thread for c in module.computations] == ["side", "main"]
-
-
 def test_computations_are_found_by_name_with_or_without_percent() -> None:
     module = read(E5)
     found = module.computation("body")
@@ -187,7 +179,7 @@ def test_truncated_text_keeps_complete_instructions() -> None:
 
 def test_numbers_may_be_any_of_64_bits() -> None:
     names = {0: "a", 7: "b", 1 << 40: "c"}
-    index = NameIndex(tuple(names), names.__getitem__)
+    index = NameIndex(tuple(names), names.__getitem__, names.values())
     assert [index.get(name) for name in "abcd"] == [0, 7, 1 << 40, None]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 
-from hlo_lens.hlo import module_reader as hlo_module, rows
+from hlo_lens.hlo import columns, module_reader as hlo_module
 from hlo_lens.hlo.module_reader import RowsAhead, ScanAhead, parse_hlo_modules, rows_from
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.processes import SecondProcess, start_second
@@ -137,7 +137,7 @@ def test_every_line_of_a_printed_text_can_be_the_first_of_a_scan_ahead() -> None
 
 
 def test_offsets_of_more_than_32_bits_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_LARGEST_OFFSET", 10)
+    monkeypatch.setattr(columns, "_LARGEST_OFFSET", 10)
     check_every_start(TEXT)
 
 

@@ -148,7 +148,6 @@ def test_frame_of_memory_has_the_values_at_the_peak() -> None:
 def test_html_in_a_dump_is_escaped() -> None:
     module = hlo_lens.parse_hlo(EVIL)
     shown = (
-        module,
         hlo_lens.report_on(module),
         hlo_lens.signature(module),
         hlo_lens.memory(module),

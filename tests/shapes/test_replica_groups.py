@@ -141,8 +141,8 @@ def test_transfers_connect_devices(pairs: Groups, groups: Groups) -> None:
 
 
 ERRORS = [
-    ("", 1, "expected '[', a mesh or '{', found the end"),
-    ("x", 1, "expected '[', a mesh or '{', found 'x'"),
+    ("", 1, "expected a mesh, '[' or '{', found the end"),
+    ("x", 1, "expected a mesh, '[' or '{', found 'x'"),
     ("{{0,1", 6, "expected '}', found the end"),
     ("{0,1}", 2, "expected '{' or '}', found '0'"),
     ("{{0,x}}", 4, "expected '}', found ','"),
@@ -150,7 +150,7 @@ ERRORS = [
     ("[2,2,2]<=[8]", 5, "expected ']', found ','"),
     ("[2,4]<=[9]", 9, "expected 2x4 devices, found 9"),
     ("[0,4]<=[8]", 2, "expected a number above 0, found 0"),
-    ("[2,4]<=[4,2]T(1)", 15, "expected a permutation of 0 to 0"),
+    ("[2,4]<=[4,2]T(1)", 15, "expected a permutation of 0 to 1"),
     ("mesh['a'=2] {'c'}", 14, "expected an axis of the mesh (a), found 'c'"),
     ("mesh['a'=2] {'a','a'}", 14, "axes 'a' and 'a' overlap"),
     ("mesh['a'=2]", 12, "expected ', device_ids=' or '{', found the end"),

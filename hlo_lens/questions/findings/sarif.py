@@ -157,7 +157,7 @@ def _location(
 ) -> tuple[dict[str, dict[str, Any]], str | None]:
     """Return the physical location of a line, and its text; None if the repository lacks it."""
     found = checkout.find(file)
-    text = None if found is None or line is None else checkout.line(found, line)
+    text = None if found is None or line is None else checkout.line_of(file, line)
     parts = [part for part in file.replace("\\", "/").split("/") if part not in ("", "..", ".")]
     is_relative = not file.startswith(("/", "\\")) and ":" not in file[:3]
     ending = "/".join(parts if is_relative else parts[-2:]) or "unknown"
