@@ -39,7 +39,7 @@ import math
 import re
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.opcodes import OpcodeTraits, opcode_traits
@@ -54,12 +54,13 @@ from hlo_lens.program.runs import (
     run_product,
 )
 from hlo_lens.program.summary import instruction_table
+from hlo_lens.program.value_flow import post_order
 from hlo_lens.render.result import Records, Unit, sum_of
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.hlo.query import InstructionTable
@@ -343,8 +344,6 @@ class Product:
     is_estimate: Annotated[bool, "whether it is the estimate of a kernel's author"] = False
     is_opaque: bool = False
     branches: Branches = ()
-    known_times: int = 1
-    """Number of runs with one trip of each loop without known trip count."""
     row: int = -1
 
     @property
@@ -384,17 +383,6 @@ class Flops(Records[Product]):
         if not self.is_complete:
             return None
         return bounded_sum(SumPart(p.branches, p.run_flops or 0) for p in self.products).least
-
-    @property
-    def of_single_trips(self) -> int | None:
-        """Known FLOP of a run with one trip of each loop without known trip count.
-
-        None if the trip counts of all loops around products are known.
-        """
-        if all(product.times is not None for product in self.products):
-            return None
-        parts = (SumPart(p.branches, (p.flops or 0) * p.known_times) for p in self.products)
-        return bounded_sum(parts).least
 
     @property
     def is_estimate(self) -> bool:
@@ -451,7 +439,6 @@ def flops(module: ModuleDump) -> Flops:
                 is_opaque=is_kernel and amount is None,
                 branches=runs.branches,
                 is_at_most=bool(runs.branches),
-                known_times=runs.of_single_trips,
                 row=instruction.row,
             )
         )
@@ -585,7 +572,7 @@ class WorkFinder:
         for below in self._bodies([row]):
             if below not in self._work:  # texts nest computations deep, and damaged ones in circles
                 bodies = post_order(
-                    below,
+                    [below],
                     lambda body: self._bodies(self._table.module.computations[body.place].rows),
                 )
                 for body in bodies:
@@ -688,7 +675,7 @@ class WorkFinder:
         def users(row: int) -> Iterator[int]:
             yield from (user for user, _ in self._links.users_of(row) if opcodes[user] in views)
 
-        for row in post_order(parameter, users):
+        for row in post_order([parameter], users):
             parts: list[int | None] = []
             for user, position in self._links.users_of(row):
                 traits = opcode_traits(opcodes[user])
@@ -710,7 +697,7 @@ class WorkFinder:
             listed = self._links.operands_of(row)[:count] if opcodes[row] in _WRITTEN_ALIKE else ()
             yield from (operand for operand in listed if operand != NOTHING)
 
-        for row in () if root == NOTHING else post_order(root, operands):
+        for row in () if root == NOTHING else post_order([root], operands):
             traits, own = opcode_traits(opcodes[row]), self._operands(row)
             if traits.opcode in _WRITTEN_ALIKE and (own or traits.opcode == "tuple"):
                 parts = (
@@ -728,24 +715,6 @@ class WorkFinder:
                 part = _UPDATED.get(traits.opcode, len(own))
                 written[row] = self._size(*own[part]) if part < len(own) else self._size(row)
         return written.get(root)
-
-
-T = TypeVar("T")
-
-
-def post_order(start: T, below: Callable[[T], Iterable[T]]) -> list[T]:
-    """Return the nodes reached from a start, each after all that it reaches; the start is last."""
-    order: dict[T, None] = {}
-    opened: set[T] = set()
-    waiting = [start]
-    while waiting:
-        node = waiting[-1]
-        if node in opened:
-            order.setdefault(waiting.pop())
-        else:
-            opened.add(node)
-            waiting += (other for other in below(node) if other not in opened)
-    return list(order)
 
 
 def _total(parts: Sequence[Work]) -> Work:

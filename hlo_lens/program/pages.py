@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.lowered import LoweredModule, LoweredValue
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.render.result import Cell, Row
+    from hlo_lens.render.result import Row
     from hlo_lens.render.table import Table
 
 
@@ -188,20 +188,19 @@ def _lowered_sections(module: ModuleDump) -> Iterator[Section]:
 
 
 def _lowered_object(lowered: LoweredModule) -> dict[str, object]:
+    columns = columns_of(_ValueRow)
     return {
         "name": lowered.name,
         "num_partitions": lowered.num_partitions,
         "replica_count": lowered.replica_count,
         "meshes": {name: str(mesh) for name, mesh in lowered.meshes.items()},
-        "arguments": _objects(lowered.arguments),
-        "results": _objects(lowered.results),
+        **{
+            name: None if values is None else row_objects(columns, map(_value_row, values))
+            for name, values in (("arguments", lowered.arguments), ("results", lowered.results))
+        },
         "operations": dict(lowered.operations.most_common()),
         "custom_calls": dict(lowered.custom_calls.most_common()),
     }
-
-
-def _objects(values: Sequence[LoweredValue] | None) -> list[dict[str, Cell]] | None:
-    return None if values is None else row_objects(columns_of(_ValueRow), map(_value_row, values))
 
 
 def _sum(values: Sequence[LoweredValue] | None) -> str:

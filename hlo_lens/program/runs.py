@@ -115,18 +115,11 @@ class Runs:
     branches: Branches = ()
     loop_path: tuple[str, ...] = ()
     """Names of the loops around it, outermost first; of several callers, around the first."""
-    known_times: int = 1
-    """The product of the known trip counts, for ``5 x ?``."""
 
     @property
     def is_at_most(self) -> bool:
         """Whether it is in a branch that may not be taken, so that `times` is an upper bound."""
         return bool(self.branches)
-
-    @property
-    def of_single_trips(self) -> int:
-        """Number of runs, with one trip of each loop without known trip count."""
-        return self.known_times if self.times is None else self.times
 
 
 ONCE = Runs(times=1)
@@ -233,7 +226,6 @@ class CallCounts:
             times=times,
             branches=own if is_apart else shared,
             loop_path=runs[0].loop_path,
-            known_times=max(run.known_times for run in runs),
         )
 
     def _through(self, call: Call) -> Runs:
@@ -252,23 +244,12 @@ class CallCounts:
     def _in_loop(self, call: Call, around: Runs) -> Runs:
         """Return the runs of the body or condition of a loop, of those of its computation."""
         loop = self._module.instruction(call.row)
-        trip = self._trips.get((loop.computation.name, loop.name))
-        trips = None if trip is None else trip.trip_count
-        times, known = around.times, around.known_times
-        if trip is not None and trip.around is not None and trip.trips_of_outer_run is not None:
-            outer = self.of(trip.around)
-            times = run_product(outer.times, trip.trips_of_outer_run)
-            known = outer.known_times * trip.trips_of_outer_run
-            if call.role == "condition":
-                times = None if times is None or around.times is None else times + around.times
-                known += around.known_times
-        else:
-            if trips is not None and call.role == "condition":
-                trips += 1
-            times = run_product(times, trips)
-            known *= 1 if trips is None else trips
+        trips = self.trip_count(loop)
+        if trips is not None and call.role == "condition":
+            trips += 1
+        times = run_product(around.times, trips)
         path = (*around.loop_path, loop.name)
-        return Runs(times=times, branches=around.branches, loop_path=path, known_times=known)
+        return Runs(times=times, branches=around.branches, loop_path=path)
 
 
 def run_product(outer: int | None, inner: int | None) -> int | None:

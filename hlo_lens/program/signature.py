@@ -21,7 +21,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.module import HloInstruction
@@ -151,6 +151,7 @@ class _Maker:
     def __init__(self, module: HloModule) -> None:
         self._module = module
         self._names = argument_names(module)
+        self._measures = cache(_measures)
         self._donations: dict[tuple[int | None, ShapeIndex], tuple[str, str | None]]
         self._donations = dict.fromkeys(module.buffer_donor, ("donor", None))
         for alias in module.input_output_alias:
@@ -158,8 +159,6 @@ class _Maker:
             parameter = f"{number}{braces(index) if index else ''}"
             self._donations[number, index] = alias.kind, braces(alias.output_index)
             self._donations[_OUTPUT, alias.output_index] = alias.kind, parameter
-        # the shape is kept, so that no other has its identity
-        self._measured: dict[int, tuple[Shape, _Measures]] = {}
 
     def values(
         self, instruction: HloInstruction, shape: Shape | None, number: int | None
@@ -185,7 +184,7 @@ class _Maker:
             argument = None if framework is None else framework.argument(number, index)
             named = given if argument is None else argument.name
             donation, aliased_with = self._donations.get((number, index), (None, None))
-            text, layout, size, padded = self._measures(leaf)
+            text, layout, size, padded = (None,) * 4 if leaf is None else self._measures(leaf)
             yield EntryValue(
                 kind="output" if is_output else "parameter",
                 number=None if is_output else number,
@@ -201,18 +200,11 @@ class _Maker:
                 is_named=not is_output and named is not None,
             )
 
-    def _measures(self, leaf: Shape | None) -> _Measures:
-        """Return text, layout, logical and padded bytes of a leaf."""
-        if leaf is None:
-            return None, None, None, None
-        if id(leaf) not in self._measured:
-            layout = None if leaf.layout is None else str(leaf.layout)
-            sizes = leaf.size_bytes, leaf.padded_size_bytes
-            self._measured[id(leaf)] = leaf, (leaf.to_text(layout=False), layout, *sizes)
-        return self._measured[id(leaf)][1]
 
-
-_Measures: TypeAlias = "tuple[str | None, str | None, int | None, int | None]"
+def _measures(leaf: Shape) -> tuple[str, str | None, int | None, int | None]:
+    """Return text, layout, logical and padded bytes of a leaf."""
+    layout = None if leaf.layout is None else str(leaf.layout)
+    return leaf.to_text(layout=False), layout, leaf.size_bytes, leaf.padded_size_bytes
 
 
 def _leaf_shardings(instruction: HloInstruction, indices: Sequence[ShapeIndex]) -> list[str | None]:
@@ -422,20 +414,16 @@ class _Walk:
 
     def _is_kept(self, value: Value) -> bool:
         """Return whether an element of a loop is never one that the body computes."""
-        written = self.flow.written(value) if value.element else None
-        if written is None:
-            return True
         if value not in self._kept:
-            waiting, seen = [written], {written}
+            written = self.flow.written(value) if value.element else None
+            waiting, seen = [] if written is None else [written], {written}
             while waiting and len(seen) < _STEPS:
-                behind = self._behind(waiting.pop())
+                behind = self._behind(waiting[-1])
                 if behind is None:
                     break
-                waiting += (one for one in behind if one not in seen)
+                waiting[-1:] = [one for one in behind if one not in seen]
                 seen.update(behind)
-            else:
-                self._kept[value] = not waiting
-            self._kept.setdefault(value, False)
+            self._kept[value] = not waiting
         return self._kept[value]
 
     def _behind(self, value: Value) -> list[Value] | None:

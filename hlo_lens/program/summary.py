@@ -111,10 +111,9 @@ def backend_of_dump(dump: ModuleDump) -> str | None:
         return dump.framework.backend
     module = dump.hlo
     backend = None if module is None else backend_of_text(module, range(len(module.columns)))
-    stages = (one for one in ("cpu", "gpu") if f"{one}_" in (dump.stage or ""))
-    if backend is not None or (backend := next(stages, None)) is not None:
-        return backend
-    return "tpu" if any(".cl_" in file for file in dump.files) else None  # a change list of libtpu
+    stages = [one for one in ("cpu", "gpu") if f"{one}_" in (dump.stage or "")]
+    is_tpu = any(".cl_" in file for file in dump.files)  # a change list of libtpu
+    return backend or next(iter(stages), "tpu" if is_tpu else None)
 
 
 def backend_of_text(module: HloModule, rows: Sequence[int]) -> str | None:

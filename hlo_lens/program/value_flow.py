@@ -20,21 +20,22 @@ computations deep, and damaged ones in circles.
 from __future__ import annotations
 
 import functools
-from collections import deque
 from dataclasses import dataclass
-from itertools import repeat
-from typing import TYPE_CHECKING, NamedTuple, cast
+from itertools import islice, repeat
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from hlo_lens.hlo.columns import END, LONG_NUMBER, NOTHING, OPERANDS_END, STRIDE
 from hlo_lens.hlo.opcodes import OPCODES, Produced, opcode_traits, opcodes_where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hlo_lens.hlo.links import Call
     from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.shapes.shape import Shape, ShapeIndex
 
+
+T = TypeVar("T")
 
 _STEPS = 64
 """Instructions by which a value is followed, at most."""
@@ -551,6 +552,22 @@ class ValueFlow:
                     waiting.append(step)
 
 
+def post_order(starts: Iterable[T], below: Callable[[T], Iterable[T]]) -> list[T]:
+    """Return the nodes reached from some starts, each after all that it reaches."""
+    order: dict[T, None] = {}
+    opened: set[T] = set()
+    for start in starts:
+        waiting = [start]
+        while waiting:
+            node = waiting[-1]
+            if node in opened:
+                order.setdefault(waiting.pop())
+            else:
+                opened.add(node)
+                waiting += (other for other in below(node) if other not in opened)
+    return list(order)
+
+
 @functools.cache
 def _returned_part(opcode: str) -> ShapeIndex:
     """Return the element of a start's result that an end returns; () for the whole.
@@ -565,24 +582,21 @@ def _returned_part(opcode: str) -> ShapeIndex:
     return {Produced.FIRST: (0,), Produced.SECOND: (1,)}.get(part, ())
 
 
-_PASSED_ON = opcodes_where(lambda traits: traits.is_formatting or traits.is_naming)
-"""Opcodes in fusions that only pass a value on."""
-
-_PASSING = TUPLES | COPIES | ENDS | opcodes_where(lambda traits: traits.is_formatting)
-_BACK = Route(_PASSING | {"while", "call"}, CALLERS - {"custom-call"})
-
-_NEIGHBOURS_STEPS = 4000
 _MOST = 16
 """Most neighbours that are returned."""
 
+_BACK = Route(
+    TUPLES | COPIES | ENDS | opcodes_where(lambda traits: traits.is_formatting) | {"while", "call"},
+    CALLERS - {"custom-call"},
+)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A producer or consumer, by the tuple index of the value."""
+    """An instruction that makes a value, or uses it as an operand, by the tuple index of it."""
 
     instruction: HloInstruction
     position: int | None = None
-    """Number of its operand that is the value; None for producers."""
     index: ShapeIndex = ()
 
 
@@ -594,101 +608,21 @@ class Neighbourhood:
         self._flow = value_flow(module)
 
     def producers(self, instruction: HloInstruction) -> tuple[Neighbour, ...]:
-        """Return the producers of the operands of an instruction, nearest first."""
-        flow, opcodes = self._flow, self._module.opcodes
-        producers: dict[Value, None] = {}
-        waiting = deque(flow.operands(instruction.row))
-        seen = set(waiting)
-        for _ in range(_NEIGHBOURS_STEPS):
-            if not waiting or len(producers) >= _MOST:
-                break
-            value = waiting.popleft()
-            if opcodes[value.row] == "tuple" and not value.element:
-                behind = flow.operands(value.row)
-            else:
-                before = self._behind(value)
-                behind = [] if before is None else [before]
-                if before is None:
-                    producers.setdefault(value)
-            waiting.extend(one for one in behind if one not in seen)
-            seen.update(behind)
+        """Return what makes the operands of an instruction, the largest first."""
+        makers: dict[Value, None] = {}
+        for source in self._flow.sources(Value(instruction.row))[:_MOST]:
+            maker = source
+            for _ in range(_STEPS):
+                maker = self._flow.before(maker, _BACK) or maker
+            makers[maker] = None
         instruction_of = self._module.instruction
-        return tuple(
-            Neighbour(instruction=instruction_of(value.row), index=value.element)
-            for value in producers
-        )
-
-    def _behind(self, value: Value) -> Value | None:
-        """Return the value that one is passed on from; None if it is computed."""
-        flow, row = self._flow, value.row
-        opcode = self._module.opcodes[row]
-        if opcode in ("fusion", "async-start"):
-            return flow.result(value) if self._only_passes_on(row) else None
-        call = flow.caller(row) if opcode == "parameter" else None
-        if call is not None and self._module.opcodes[call.row] == "while":
-            return flow.argument(value, call)
-        return flow.before(value, _BACK)
+        return tuple(Neighbour(instruction_of(one.row), index=one.element) for one in makers)
 
     def consumers(self, instruction: HloInstruction) -> tuple[Neighbour, ...]:
-        """Return the consumers of the result of an instruction, nearest first."""
-        consumers: dict[tuple[int, int | None], Neighbour] = {}
-        waiting = deque([Value(instruction.row)])
-        seen = {Value(instruction.row)}
-        for _ in range(_NEIGHBOURS_STEPS):
-            if not waiting or len(consumers) >= _MOST:
-                break
-            for step in self._ahead(waiting.popleft()):
-                if isinstance(step, Use):
-                    position = None if step.position == NOTHING else step.position
-                    found = self._module.instruction(step.row)
-                    near = Neighbour(instruction=found, position=position, index=step.element)
-                    consumers.setdefault((step.row, position), near)
-                elif step not in seen:
-                    seen.add(step)
-                    waiting.append(step)
-        return tuple(consumers.values())
-
-    def _ahead(self, value: Value) -> Iterator[Value | Use]:
-        """Yield the values that a value is passed on to, and the operands that consume it.
-
-        The result of the program is consumed as operand `NOTHING` of its instruction.
-        """
-        flow, opcodes = self._flow, self._module.opcodes
-        if self._module.entry.root_row == value.row:
-            yield Use(value.row, NOTHING, value.element)
-        returned = flow.returned(value)
-        if returned is not None:
-            yield returned
-        for use in flow.uses(value):
-            opcode = opcodes[use.row]
-            if opcode in _PASSING or opcode == "while":
-                yield from flow.after(use)
-            elif not opcode_traits(opcode).is_positional:
-                yield use
-            elif self._only_passes_on(use.row) is not False:  # or runs what the text lacks
-                yield Value(use.row)
-            elif opcode != "fusion":
-                yield from flow.after(use)
-            else:
-                inside = [inner for entered in flow.after(use) for inner in self._reads(entered)]
-                yield from inside or [Use(use.row, use.position)]
-
-    def _reads(self, parameter: Value) -> Iterator[Use]:
-        """Yield the products, reductions and collectives in a fusion that read a parameter."""
-        waiting, seen = deque([parameter.row]), {parameter.row}
-        while waiting:
-            for user, position in self._module.links.users_of(waiting.popleft()):
-                traits = opcode_traits(self._module.opcodes[user])
-                if traits.is_heavy or traits.is_update or traits.collective_kind:
-                    yield Use(user, position)
-                elif traits.is_formatting and user not in seen:
-                    seen.add(user)
-                    waiting.append(user)
-
-    def _only_passes_on(self, row: int) -> bool | None:
-        """Return whether a fusion or call computes nothing; None if the text lacks what it runs."""
-        calls = self._module.links.calls.of_row(row)
-        if not calls or calls[0].place == NOTHING:
-            return None
-        rows = self._module.computations[calls[0].place].rows
-        return all(self._module.opcodes[inner] in _PASSED_ON for inner in rows)
+        """Return the users of the result of an instruction within its computation."""
+        uses = islice(self._flow.array_uses(Value(instruction.row)), _MOST)
+        return tuple(
+            Neighbour(self._module.instruction(use.row), use.position, use.element)
+            for use in uses
+            if use is not None
+        )

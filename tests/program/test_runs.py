@@ -14,7 +14,6 @@ from hlo_lens.program.runs import (
     SumPart,
     bounded_sum,
 )
-from tests.program.test_trip_counts import NEST, NEST_VALUES
 
 KNOWN = 'backend_config={"known_trip_count":{"n":"5"}}'
 TEXT = f"""HloModule m
@@ -76,18 +75,17 @@ def test_entry_runs_once() -> None:
 def test_loop_with_unknown_trip_count_makes_runs_unknown() -> None:
     found = counts()
     assert found.of("open_body") == Runs(times=None, loop_path=("w",))
-    assert found.of("open_body").of_single_trips == 1
-    assert found.of("body") == Runs(times=None, loop_path=("w", "w"), known_times=5)
+    assert found.of("body") == Runs(times=None, loop_path=("w", "w"))
 
 
 def test_condition_runs_once_more_than_the_body() -> None:
     runs = counts().of("cond")
-    assert (runs.times, runs.known_times) == (None, 6)
+    assert runs.times is None
 
 
 def test_branches_are_at_most() -> None:
     runs = counts().of("branch")
-    assert (runs.is_at_most, runs.of_single_trips) == (True, 5)
+    assert runs.is_at_most
 
 
 def test_fusions_run_with_their_computation_and_reducers_are_not_counted() -> None:
@@ -143,40 +141,6 @@ def test_computation_that_one_branch_calls_keeps_the_branch() -> None:
     text = text.replace("ROOT c = f32[8] negate(p)", "ROOT c = f32[8] call(p), to_apply=f", 1)
     runs = CallCounts(tabulate(hlo_lens.parse_hlo(text))).of("f")
     assert (runs.times, runs.branches) == (1, ("main/r:0/2",))
-
-
-def test_runs_of_a_loop_whose_count_changes_with_the_loop_around() -> None:
-    values = {**NEST_VALUES, "first": 0, "last": 5, "change": 1, "step": 1}
-    found = CallCounts(tabulate(hlo_lens.parse_hlo(NEST.format(**values))))
-    assert found.of("outer_body").times == 5
-    assert found.of("body").times == 10
-    assert found.of("body").loop_path == ("outer", "loop")
-    assert found.of("cond").times == 10 + 5  # once more each time
-
-
-def test_runs_of_such_a_loop_in_a_loop_without_known_count() -> None:
-    values = {**NEST_VALUES, "first": 0, "last": 5, "change": 1, "step": 1}
-    text = NEST.format(**values).replace("ENTRY main", "nested")
-    text += """
-open_cond {
-  q = s32[] parameter(0)
-  ROOT p = pred[] custom-call(q), custom_call_target="f"
-}
-
-open_body {
-  m = s32[] parameter(0)
-  outer = (s32[], s32[], s32[]) call(m), to_apply=nested
-  ROOT k = s32[] get-tuple-element(outer), index=0
-}
-
-ENTRY main {
-  m = s32[] parameter(0)
-  ROOT w = s32[] while(m), condition=open_cond, body=open_body
-}
-"""
-    found = CallCounts(tabulate(hlo_lens.parse_hlo(text))).of("body")
-    assert found.times is None
-    assert found.known_times == 10
 
 
 @pytest.mark.parametrize(

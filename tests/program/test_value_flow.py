@@ -276,11 +276,3 @@ def test_fusions_that_only_convert_are_skipped(module: hlo_lens.HloModule) -> No
     assert fusion is not None
     (found,) = Neighbourhood(module).producers(fusion)
     assert found.instruction.name == "e"
-
-
-def test_value_that_a_loop_returns_has_its_consumers_inside(module: hlo_lens.HloModule) -> None:
-    reduced = module.entry.instruction("a")
-    assert reduced is not None
-    found = Neighbourhood(module).consumers(reduced)
-    names = [(near.instruction.name, near.position) for near in found]
-    assert names == [("g", 0), ("d", 1), ("r", None)]

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.query import InstructionTable
-from hlo_lens.program.flops import post_order
 from hlo_lens.program.trip_counts import trip_counts
-from hlo_lens.program.value_flow import Value, value_flow
+from hlo_lens.program.value_flow import Value, post_order, value_flow
 from hlo_lens.questions.matching.edits import in_head
 
 if TYPE_CHECKING:
@@ -222,7 +221,7 @@ def nests(module: HloModule) -> list[tuple[Nest, int]]:
         calls = links.calls.of_rows(module.computations[place].rows)
         return [call.place for call in calls if call.place >= 0]
 
-    for place in reversed(post_order(module.entry.place, called)):
+    for place in reversed(post_order([module.entry.place], called)):
         calls = [call for call in links.calls.of_computation(place) if call.role != "condition"]
         outer = [found[links.owners[call.row]] for call in calls if links.owners[call.row] in found]
         if outer and place not in found:

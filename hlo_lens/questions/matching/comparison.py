@@ -1,8 +1,8 @@
 """Comparison of partners: what changed, and what is noise.
 
-Compared are labels, operands, calls, results, control predecessors and channels. Other differences
-of the texts are noise: names set by the scheduler, numbers of stack frames, places in the source,
-spellings of one value. Noise is counted for all partners together; most of them have equal texts.
+Compared are labels, operands, calls and results. Other differences of the texts are noise: names
+set by the scheduler, numbers of stack frames, places in the source, control predecessors, spellings
+of one value. Noise is counted for all partners together; most of them have equal texts.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hlo_lens.hlo.columns import END, NAME, NAME_END, OPERANDS_END, SHAPE, SHAPE_END, STRIDE
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.questions.matching.edits import SHAPE_WORDS, Change, Noise, label_changes
+from hlo_lens.questions.matching.edits import Change, Noise, label_changes
 from hlo_lens.questions.matching.labels import (
-    LabelParts,
     is_irregular,
     split_attributes,
     squeezed,
@@ -54,8 +53,7 @@ class Comparison:
         """
         base, head, matched = self._base, self._head, self._matched
         head_of, base_of = matched.base.partner, matched.head.partner
-        found = {*matched.moved, *base.controls, *map(base_of.__getitem__, head.controls)}
-        found.update(self.root_changes)
+        found = {*matched.moved, *self.root_changes}
         partners = [
             partner if computation in matched.whole else None
             for computation, partner in enumerate(matched.base.computation)
@@ -114,8 +112,6 @@ class Comparison:
             yield from self._operand_changes(mine, yours)
         if mine in base.callees or yours in head.callees:
             yield from self._call_changes(mine, yours)
-        if mine in base.controls or yours in head.controls:
-            yield from self._control_changes(mine, yours)
         yield from self.root_changes.get(mine, ())
 
     @cached_property
@@ -247,25 +243,6 @@ class Comparison:
                 names = base.module.computations[c].name, head.module.computations[d].name
                 yield Change(role, *names)
 
-    def _control_changes(self, mine: int, yours: int) -> Iterator[Change]:
-        base, head, matched = self._base, self._head, self._matched
-        before = {
-            matched.base.partner[node]: node
-            for node in base.controls.get(mine, ())
-            if self._stays(node)
-        }
-        after = {
-            node for node in head.controls.get(yours, ()) if self._stays(matched.head.partner[node])
-        }
-        gone = sorted(node for partner, node in before.items() if partner not in after)
-        new = sorted(node for node in after if node not in before)
-        if gone or new:
-            texts = [
-                ", ".join(_shown(graph, node, ()) for node in nodes) or None
-                for graph, nodes in ((base, gone), (head, new))
-            ]
-            yield Change("control-predecessors", *texts)
-
 
 def _shown(graph: ProgramGraph, node: int, index: ShapeIndex) -> str:
     """Return an operand as text."""
@@ -335,45 +312,6 @@ def match_views(matched: Matching) -> tuple[list[tuple[int, int]], list[View], l
     return pairs, mine, yours
 
 
-def view_changes(matched: Matching, pairs: Sequence[tuple[int, int]]) -> dict[int, list[Change]]:
-    """Return the changes between matched views, by row of the base."""
-    base, head = (side.graph for side in matched.sides)
-
-    @cache
-    def label_differs(one: tuple[str, str], other: tuple[str, str]) -> list[Change]:
-        labels = (_view_label(graph, *texts) for graph, texts in ((base, one), (head, other)))
-        return [c for c in label_changes(base.labels, *labels) if c.what != "index"]
-
-    nodes = [{view.row: view.node for view in graph.views} for graph in (base, head)]
-    found: dict[int, list[Change]] = {}
-    for mine, yours in pairs:
-        texts, others = _printed(base, mine), _printed(head, yours)
-        if texts == others:
-            continue
-        changes = [*label_differs(texts, others)]
-        x, y = nodes[0][mine], nodes[1][yours]
-        if x < 0 or y < 0 or shape_differs(base, head, x, y):
-            changes = [change for change in changes if change.what not in SHAPE_WORDS]
-        if changes:
-            found[mine] = changes
-    return found
-
-
-def _printed(graph: ProgramGraph, row: int) -> tuple[str, str]:
-    """Return shape and attributes of a row as written, without trailing metadata."""
-    columns = graph.module.columns
-    text = columns.attributes_text(row)
-    attributes, _, config = split_attributes(text) or (text, "", None)
-    return columns.text(row, SHAPE, SHAPE_END), attributes if config is None else text
-
-
-def _view_label(graph: ProgramGraph, shape: str, attributes: str) -> int:
-    labels, reader = graph.labels, graph.module.reader
-    found, config = labels.attribute_list(reader.attributes(attributes), reader)
-    number = labels.shape(shape, reader)
-    return labels.label(LabelParts("get-tuple-element", number, found.key, config, None))
-
-
 # ---- noise -------------------------------------------------------------------------------------
 
 Rows: TypeAlias = "tuple[Sequence[int], Sequence[int]]"
@@ -390,42 +328,31 @@ _NAMING = re.compile(
     r"scatter|branch_computations|called_computations|control-predecessors)=(?:\{[^{}]*\}|%?[\w.-]+)"
     r"|(?:, *)?\bchannel_id=(?:-?\d+|_)"
 )
+_CHANNEL = re.compile(r"(?:^|, ?)channel_id=(-?\d+|_)")
 _CHUNK = 4096
 """Partners compared together; their texts are kept meanwhile."""
 
 
 class NoiseCount:
-    """Counter of noise.
-
-    Args:
-        matched: The partners.
-    """
+    """Counter of noise."""
 
     def __init__(self, matched: Matching) -> None:
         self.counts: Counter[Noise] = Counter()
         self._base, self._head = (side.graph for side in matched.sides)
         self._modules = self._base.module, self._head.module
         self._frames_differ = self._modules[0].stack_frames != self._modules[1].stack_frames
-        self._moved_frame = cache(self._is_moved)
-        self._same_stack = cache(self._are_stacks_equal)
+        self._stacks = [cache(module.stack_frames.stack) for module in self._modules]
+        self._places = [cache(module.stack_frames.location) for module in self._modules]
 
     def count(self, rows: Rows, nodes: Rows) -> None:
-        """Count the noise of partners.
-
-        Args:
-            rows: Rows of partners, of base and head.
-            nodes: Their nodes; empty for views.
-        """
+        """Count the noise of partners; views have no nodes."""
         for start in range(0, len(rows[0]), _CHUNK):
             part = slice(start, start + _CHUNK)
             chunk = rows[0][part], rows[1][part]
             if not self._frames_differ and _are_copies(self._modules, chunk):
                 continue
             names, texts = (
-                [
-                    _texts(module, listed, first, last)
-                    for module, listed in zip(self._modules, chunk, strict=True)
-                ]
+                [_texts(self._modules[side], chunk[side], first, last) for side in (0, 1)]
                 for first, last in ((NAME, NAME_END), (OPERANDS_END, END))
             )
             same = sum(map(eq, *names))
@@ -446,18 +373,13 @@ class NoiseCount:
     ) -> Iterator[Noise]:
         """Yield the noise in two attribute lists."""
         if mine == yours:
-            if self._frames_differ and self._moved_frame(_frame(mine)):
+            if self._frames_differ and self._is_moved(_frame(mine)):
                 yield Noise.METADATA
             return
-        if nodes is not None:
-            channels = self._base.channels.get(nodes[0]), self._head.channels.get(nodes[1])
-            if None not in channels and channels[0] != channels[1]:
-                yield Noise.CHANNEL_IDS
-        one, other = split_attributes(mine), split_attributes(yours)
-        if one and other and one[0] == other[0] and one[2] == other[2]:
-            yield self._metadata_noise(one[1], other[1])
-        else:
-            yield from self._list_noise(mine, yours, nodes)
+        one, other = _CHANNEL.search(mine), _CHANNEL.search(yours)
+        if one and other and one[1] != other[1]:
+            yield Noise.CHANNEL_IDS
+        yield from self._list_noise(mine, yours, nodes)
 
     def _list_noise(self, mine: str, yours: str, nodes: tuple[int, int] | None) -> Iterator[Noise]:
         """Yield the noise in two attribute lists that differ in more than metadata."""
@@ -485,22 +407,18 @@ class NoiseCount:
             return Noise.NAMES
         frames = _frame(before), _frame(after)
         ends = before.rfind(_FRAME_KEY), after.rfind(_FRAME_KEY)
-        if "" not in frames and before[: ends[0]] == after[: ends[1]] and self._same_stack(*frames):
-            return Noise.STACK_FRAMES
+        if "" not in frames and before[: ends[0]] == after[: ends[1]]:
+            mine_stack, your_stack = (
+                stack(int(number) if len(number) <= _LONGEST_NUMBER else 0)
+                for stack, number in zip(self._stacks, frames, strict=True)
+            )
+            return Noise.STACK_FRAMES if mine_stack == your_stack else Noise.METADATA
         return Noise.METADATA
 
     def _is_moved(self, number: str) -> bool:
         """Return whether one frame number is two places in modules with different tables."""
         frame = int(number) if 0 < len(number) <= _LONGEST_NUMBER else 0
-        before, after = (module.stack_frames.location(frame) for module in self._modules)
-        return before != after
-
-    def _are_stacks_equal(self, *frames: str) -> bool:
-        mine, yours = (
-            module.stack_frames.stack(int(number) if len(number) <= _LONGEST_NUMBER else 0)
-            for module, number in zip(self._modules, frames, strict=True)
-        )
-        return mine == yours
+        return self._places[0](frame) != self._places[1](frame)
 
 
 def _frame(metadata: str) -> str:

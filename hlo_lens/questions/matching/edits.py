@@ -23,7 +23,7 @@ from hlo_lens.questions.matching.labels import (
 from hlo_lens.shapes.shape import Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloInstruction
     from hlo_lens.questions.matching.graphs import ProgramGraph
@@ -117,17 +117,9 @@ class Noise(Enum):
     KEY_ORDER = "key-order", "order of keys in backend configs and frontend attributes"
     SPELLING = "spelling", "spellings of one sharding, device group, shape or value"
     AXIS_NAMES = "axis-names", "names of mesh axes, of shardings that divide the same"
-    INSTRUCTION_ORDER = (
-        "instruction-order",
-        "order of instructions within their computation (the schedule)",
-    )
+    INSTRUCTION_ORDER = "instruction-order", "order of instructions within their computation"
     COMPUTATION_ORDER = "computation-order", "order of computations in the text"
-    COPIES = "copies", "copies of a computation that others share"
-    PRINTING = (
-        "printing",
-        "what one text prints and the other leaves out: get-tuple-element lines, wrapped async "
-        "computations, layouts, long constants",
-    )
+    PRINTING = "printing", "get-tuple-elements that one text leaves out"
 
     def __new__(cls, value: str, meaning: str) -> Noise:
         kind = object.__new__(cls)
@@ -142,8 +134,6 @@ class Noise(Enum):
 
 _LONGEST = 200
 _BARRIER = "barrier_config.id"
-SHAPE_WORDS = frozenset({"shape", "element type", "layout", "memory space", "tuple elements"})
-"""Names of differences of shapes."""
 
 
 def label_changes(labels: Labels, mine: int, yours: int) -> Iterator[Change]:
@@ -340,24 +330,23 @@ def _donation_changes(
             how += "" if alias.kind == "may-alias" else f", {alias.kind}"
             aliases[side][alias.parameter_number, alias.parameter_index] = how
     donors = [dict.fromkeys(graph.module.buffer_donor, "") for graph in graphs]
-    pairs = {number: number for number in partners}, {n: number for number, n in partners.items()}
+    back = {number: number for number in partners}, {n: number for number, n in partners.items()}
     for what, donated in (("input_output_alias", aliases), ("buffer_donor", donors)):
-        keyed: list[dict[Hashable, tuple[int, int, ShapeIndex]]] = [{}, {}]
-        for side in (0, 1):
-            for number, index in donated[side]:
-                pair = pairs[side].get(number)
-                if pair is None and number in nodes[side] and number in nodes[1 - side]:
-                    continue  # added or removed, and another parameter has its number
-                # by number if a text lacks the line of the parameter
-                keyed[side][pair, number if pair is None else None, index] = side, number, index
+        keyed = [  # by the number in the base; without those of added and removed parameters
+            {
+                (back[side].get(number, number), index): (number, how)
+                for (number, index), how in donated[side].items()
+                if number in back[side] or number not in nodes[0] or number not in nodes[1]
+            }
+            for side in (0, 1)
+        ]
         for key in dict.fromkeys((*keyed[0], *keyed[1])):
-            found = [keyed[side].get(key) for side in (0, 1)]
-            before, after = (None if f is None else donated[f[0]][f[1:]] for f in found)
-            side, number, index = found[0] or found[1] or (0, 0, ())
-            is_alone = number not in pairs[side] and number in nodes[side]
-            if before == after or (is_alone and None in (before, after)):
-                continue
+            found = [side.get(key) for side in keyed]
+            side = 0 if found[0] is not None else 1
+            number, _ = found[side] or (0, "")
             label = _parameter_name(graphs[side], number, nodes[side].get(number))
-            label += f"{{{','.join(map(str, index))}}}" if index else ""
-            texts = (None if how is None else f"{label}{how}" for how in (before, after))
-            yield Change(what, *texts)
+            label += f"{{{','.join(map(str, key[1]))}}}" if key[1] else ""
+            before, after = (None if one is None else f"{label}{one[1]}" for one in found)
+            is_alone = None in found and number not in back[side] and number in nodes[side]
+            if before != after and not is_alone:
+                yield Change(what, before, after)

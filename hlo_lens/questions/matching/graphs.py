@@ -15,7 +15,7 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b
 from itertools import accumulate, chain, compress, islice, repeat
 from operator import add, eq, ge, gt, sub
@@ -24,19 +24,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from hlo_lens.hlo.columns import END, NOTHING, OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
-from hlo_lens.program.value_flow import value_flow
+from hlo_lens.program.value_flow import post_order, value_flow
 from hlo_lens.questions.matching.labels import (
-    AttributeText,
     LabelParts,
     Labels,
-    Memo,
     attribute_columns,
     axis_numbers,
     counted_between,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 
     from hlo_lens.hlo.columns import InstructionColumns
     from hlo_lens.hlo.module import HloModule
@@ -108,7 +106,6 @@ class ProgramGraph:
     """Roles and positions of the computations that a node calls."""
     callers: list[int] = field(default_factory=list)
     controls: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    channels: dict[int, str] = field(default_factory=dict)
     parameters: list[int] = field(default_factory=list)
     nodes: list[range] = field(default_factory=list)
     edges: array[int] = field(default_factory=_numbers)
@@ -135,10 +132,9 @@ class ProgramGraph:
 
     def path(self, node: int) -> str:
         """Return the operation path of a node; empty if not printed."""
-        path = self._paths.get(node)
-        if path is None:
-            path = self._paths[node] = operation_path(self.module.columns, self.rows[node])
-        return path
+        if node not in self._paths:
+            self._paths[node] = operation_path(self.module.columns, self.rows[node])
+        return self._paths[node]
 
     def operands_of(self, node: int) -> Iterator[tuple[int, ShapeIndex]]:
         """Yield the operands of a node, each with its tuple index."""
@@ -160,22 +156,22 @@ class ProgramGraph:
 
     def order(self, computation: int) -> Sequence[int]:
         """Return the nodes of a computation, operands before users; cycles are cut at any edge."""
-        known = self._orders.get(computation)
-        if known is None:
-            known = nodes = self.nodes[computation]
+        if computation not in self._orders:
+            self._orders[computation] = nodes = self.nodes[computation]
             operands = self.operands.of(nodes)
             if any(map(ge, map(partial(max, default=-1), operands), nodes)):
                 taken = dict(zip(nodes, operands, strict=True))
-                known = _post_order(nodes, lambda n: [o for o in taken.get(n, ()) if o >= 0])
-            self._orders[computation] = known
-        return known
+                self._orders[computation] = post_order(
+                    nodes, lambda n: [o for o in taken.get(n, ()) if o >= 0]
+                )
+        return self._orders[computation]
 
     def callees_first(self, starts: Sequence[int] | None = None) -> list[int]:
         """Return the computations reached from some, or all, each after its callees."""
         calls: list[list[int]] = [[] for _ in self.nodes]
         for node in self.callers:
             calls[self.owner[node]] += [computation for _, computation in self.callees[node]]
-        return _post_order(range(len(calls)) if starts is None else starts, calls.__getitem__)
+        return post_order(range(len(calls)) if starts is None else starts, calls.__getitem__)
 
     def reachable(self) -> set[int]:
         """Return the computations that the entry reaches, itself included."""
@@ -192,33 +188,8 @@ def operation_path(columns: InstructionColumns, row: int) -> str:
     text, base = columns.source.text, row * STRIDE
     start, end = columns.spans[base + OPERANDS_END] + 1, columns.spans[base + END]
     start = text.find(_KEY, start, end)
-    if start < 0:
-        return ""
-    close = text.find('"', start + len(_KEY), end)
-    path = text[start + len(_KEY) : close]
-    if close >= 0 and "\\" not in path:
-        return path
-    match = _OP_NAME.search(text, start, end)
+    match = _OP_NAME.search(text, start, end) if start >= 0 else None
     return match[1] if match else ""
-
-
-def _post_order(starts: Sequence[int], edges: Callable[[int], Iterable[int]]) -> list[int]:
-    """Return the numbers reached from some starts, each after the targets of its edges."""
-    done: list[int] = []
-    opened: set[int] = set()
-    for start in starts:
-        if start in opened:
-            continue
-        opened.add(start)
-        stack = [(start, iter(edges(start)))]
-        while stack:
-            step = next((to for to in stack[-1][1] if to not in opened), None)
-            if step is None:
-                done.append(stack.pop()[0])
-            else:
-                opened.add(step)
-                stack.append((step, iter(edges(step))))
-    return done
 
 
 # ---- one graph ---------------------------------------------------------------------------------
@@ -392,26 +363,20 @@ class _Builder:
     # ---- labels --------------------------------------------------------------------------------
 
     def _label_nodes(self) -> None:
-        """Set the label of each node, and keep its channel."""
         graph, module, labels, node_of = self.graph, self._module, self._labels, self._node_of
         opcodes, texts = module.opcodes, module.shape_texts
-        keys, configs, channels, irregular = attribute_columns(
-            labels, module, frozenset(self._view_rows)
-        )
+        keys, configs = attribute_columns(labels, module, frozenset(self._view_rows))
         shapes = [labels.shape(text, self._reader) for text in texts.different]
         details = self._details()
         columns = opcodes.numbers, texts.numbers, keys, configs, details
-        numbers = Memo[tuple[int, int, int, int, "Hashable"], int](
-            lambda parts: labels.label(
-                LabelParts(opcodes.different[parts[0]], shapes[parts[1]], *parts[2:])
+        number = cache(
+            lambda opcode, shape, *others: labels.label(
+                LabelParts(opcodes.different[opcode], shapes[shape], *others)
             )
         )
-        found = list(map(numbers.__getitem__, zip(*columns, strict=True)))
+        found = list(map(number, *columns))
         graph.label = array("i", list(map(found.__getitem__, graph.rows)))
-        for row, channel in channels.items():
-            if node_of[row] >= 0:
-                graph.channels[node_of[row]] = channel
-        special = {*irregular, *module.columns.overlays}
+        special = {row for row, key in enumerate(keys) if key < 0}.union(module.columns.overlays)
         if self._wrapped:
             ends = {"async-update", "async-done"}
             special.update(opcodes.places_of(ends.union(filter(_starts, opcodes.different))))
@@ -439,18 +404,16 @@ class _Builder:
         return instruction.parameter_number if instruction.opcode == "parameter" else None
 
     def _label(self, node: int) -> int:
-        """Return the label of a node that is read alone, and keep its channel."""
+        """Return the label of a node that is read alone."""
         instruction = self.graph.instruction(node)
         pairs = instruction.attribute_list
         attributes, config = self._labels.attribute_list(pairs, self._reader)
         opcode = instruction.opcode
         if self._wrapped:
             opcode, attributes = self._sugared(node, opcode, attributes)
-        if attributes.channel is not None:
-            self.graph.channels[node] = attributes.channel
         shape = self._labels.shape(instruction.shape_text, self._reader)
         detail = self._detail(instruction)
-        return self._labels.label(LabelParts(opcode, shape, attributes.key, config, detail))
+        return self._labels.label(LabelParts(opcode, shape, attributes, config, detail))
 
     def _label_computations(self) -> None:
         """Add the attributes of a computation to the label of its result.
@@ -467,9 +430,7 @@ class _Builder:
 
     # ---- async sugar ---------------------------------------------------------------------------
 
-    def _sugared(
-        self, node: int, opcode: str, attributes: AttributeText
-    ) -> tuple[str, AttributeText]:
+    def _sugared(self, node: int, opcode: str, attributes: int) -> tuple[str, int]:
         """Return opcode and attributes of an async operation as in sugar."""
         calls = self._module.links.calls.of_row(self.graph.rows[node]) if _starts(opcode) else ()
         for call in calls:
@@ -485,7 +446,7 @@ class _Builder:
             return f"{name}{opcode.removeprefix('async')}", attributes
         return opcode, attributes
 
-    def _find_wrapped(self) -> Iterator[tuple[int, tuple[HloInstruction, AttributeText]]]:
+    def _find_wrapped(self) -> Iterator[tuple[int, tuple[HloInstruction, int]]]:
         """Yield the computations of a single operation that an async-start wraps."""
         module, calls = self._module, self._module.links.calls
         for row, position in zip(calls.rows, calls.places, strict=True):
@@ -554,16 +515,15 @@ def graph_alone(module: HloModule) -> ProgramGraph:
 def graph_pair(
     base: HloModule, head: HloModule, known: GraphPair = NO_GRAPHS
 ) -> tuple[ProgramGraph, ProgramGraph]:
-    """Return both graphs, without what only one text prints; from those made alone if it can."""
-    sugared = [_has_sugar(module) for module in (base, head)]
-    unsugared = (base, head)[sugared.index(False)] if sugared[0] != sugared[1] else None
-    has_sugar = unsugared is not None and "async-start" in unsugared.opcodes.different
+    """Return both graphs, without layouts and literals that only one text prints.
+
+    Graphs made alone are taken if they have the same parts.
+    """
     counted = counted_between(base, head)
     alone = [graph for graph in known if graph and graph.labels.counted == counted]
-    if len(alone) < 2 or has_sugar:
+    if len(alone) < 2:
         common = Labels(counted)
-        mine, yours = (program_graph(one, common, with_sugar=has_sugar) for one in (base, head))
-        return mine, yours
+        return program_graph(base, common), program_graph(head, common)
     mine, yours = alone
     own, labels = yours.labels, mine.labels
     labels.axes[id(head.reader)] = axis_numbers(head)
@@ -574,14 +534,3 @@ def graph_pair(
     yours.labels = labels
     number_bodies(yours)
     return mine, yours
-
-
-def _has_sugar(module: HloModule) -> bool:
-    """Return whether a text prints an async operation as ``X-start``."""
-    traits = {opcode: opcode_traits(opcode) for opcode in module.opcodes.different}
-    starts = {o for o, found in traits.items() if found.phase == "start" and o != "async-start"}
-    # the shape of an async-start begins with the tuple of the operands:
-    # ((f32[8]), f32[8]) all-gather-start
-    return any(found.is_sugar for found in traits.values()) or any(
-        module.shape_texts[row].startswith("((") for row in module.opcodes.places_of(starts)
-    )

@@ -16,6 +16,7 @@ import dataclasses
 import json
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import compress, repeat
 from operator import ne, sub
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -218,17 +219,6 @@ def counted_between(*modules: HloModule) -> Counted:
     return Counted(layouts=len(layouts) == 1, literals=not has_dots)
 
 
-class AttributeText(NamedTuple):
-    """An attribute list: the number of its meaning, and the channel id as written.
-
-    The meaning leaves out names of computations and control predecessors; of a channel id it has
-    only whether there is one.
-    """
-
-    key: int
-    channel: str | None = None
-
-
 class LabelParts(NamedTuple):
     """Parts of one label; the numbers are keys into `Labels`."""
 
@@ -258,7 +248,7 @@ class Labels:
     _shape_texts: dict[str, int] = field(default_factory=dict)
     _shape_keys: dict[Hashable, int] = field(default_factory=dict)
     _attribute_keys: dict[Hashable, int] = field(default_factory=dict)
-    _attribute_texts: dict[str, AttributeText] = field(default_factory=dict)
+    _attribute_texts: dict[str, int] = field(default_factory=dict)
     _config_texts: dict[str, int] = field(default_factory=dict)
     _config_keys: dict[str, int] = field(default_factory=dict)
     _values: dict[tuple[str, str], Hashable] = field(default_factory=dict)
@@ -312,49 +302,38 @@ class Labels:
         is_long = plain == "{...}" or commas >= _LONG_LITERAL
         return "{...}" if is_long and not self.counted.literals else plain
 
-    def regular_attributes(self, text: str, reader: HloReader) -> AttributeText:
-        """Return the parts of a regular list without metadata and backend config.
+    def regular_attributes(self, text: str, reader: HloReader) -> int:
+        """Return the number of a regular list without metadata and backend config.
 
-        Names are replaced by a mark first: what is left is parsed once per distinct text.
+        Names and channel ids are replaced by a mark: what is left is parsed once per distinct text.
         """
-        found = self._attribute_texts.get(text)
-        if found is not None:
-            return found
         plain = _NAMING.sub(_nameless, text)
-        found = self._attribute_texts.get(plain)
-        if found is None:
-            found = self._read(reader.attributes(plain) if plain else (), reader)
-            self._attribute_texts[plain] = found
-        if "channel_id=" not in text:
-            return found
-        channels = [match["channel"] for match in _NAMING.finditer(text) if match["channel"]]
-        return AttributeText(found.key, channels[-1]) if channels else found
+        if plain not in self._attribute_texts:
+            pairs = reader.attributes(plain) if plain else ()
+            self._attribute_texts[plain] = self._read(pairs, reader)
+        return self._attribute_texts[plain]
 
     def attribute_list(
         self, pairs: tuple[tuple[str, str], ...], reader: HloReader
-    ) -> tuple[AttributeText, int]:
-        """Return the parts of a parsed list, and the number of its backend config."""
+    ) -> tuple[int, int]:
+        """Return the numbers of the meaning of a parsed list, and of its backend config."""
         config = next((value for name, value in pairs if name == "backend_config"), None)
         return self._read(pairs, reader), -1 if config is None else self.config(config, reader)
 
-    def _read(self, pairs: tuple[tuple[str, str], ...], reader: HloReader) -> AttributeText:
+    def _read(self, pairs: tuple[tuple[str, str], ...], reader: HloReader) -> int:
+        """Return the number of the meaning; of a channel id only that there is one counts."""
         found: dict[str, tuple[Hashable, str]] = {}
-        channel: str | None = None
+        axes = self.axes.get(id(reader), {})
         for name, value in pairs:
-            if name in _NO_MEANING or name in found:
-                continue
             if name == "channel_id":
-                channel = value
                 found[name] = ("", "")
-            else:
-                plain = with_axis_numbers(value, self.axes.get(id(reader), {}))
-                found[name] = (self._value(name, plain, reader), value)
-        return AttributeText(self._key(found), channel)
+            elif name not in _NO_MEANING and name not in found:
+                found[name] = (self._value(name, with_axis_numbers(value, axes), reader), value)
+        return self._key(found)
 
-    def merged(self, outer: AttributeText, inner: AttributeText) -> AttributeText:
+    def merged(self, outer: int, inner: int) -> int:
         """Return the attributes of an operation that an async-start wraps, with the start's own."""
-        found = {**self.attributes[inner.key], **self.attributes[outer.key]}
-        return AttributeText(self._key(found), inner.channel)
+        return self._key({**self.attributes[inner], **self.attributes[outer]})
 
     def with_more(self, label: int, pairs: Iterable[tuple[str, str]], reader: HloReader) -> int:
         """Return the number of a label with additional attributes."""
@@ -400,25 +379,12 @@ def _number(numbers: dict[K, int], key: K, listed: list[V], value: V) -> int:
     return number
 
 
-class Memo(dict[K, V]):
-    """Values of a function, each found once."""
-
-    def __init__(self, function: Callable[[K], V]) -> None:
-        super().__init__()
-        self._function = function
-
-    def __missing__(self, key: K) -> V:
-        value = self[key] = self._function(key)
-        return value
-
-
 def attribute_columns(
     labels: Labels, module: HloModule, without: Set[int]
-) -> tuple[list[int], list[int], dict[int, str], list[int]]:
-    """Return the attributes of all rows, those of some rows as if they had none.
+) -> tuple[list[int], list[int]]:
+    """Return the numbers of attributes and of configs of all rows, of some as if they had none.
 
-    Numbers of meanings, numbers of configs, channel ids as written by row, and the rows that must
-    be parsed as a whole, whose numbers have no meaning.
+    A list that must be parsed as a whole has -1.
     """
     text, spans, reader = module.columns.source.text, module.columns.spans, module.reader
     starts, ends = spans[OPERANDS_END::STRIDE], spans[END::STRIDE]
@@ -439,24 +405,12 @@ def attribute_columns(
     for row in without:
         cuts[row] = starts[row] + 1
 
-    def read(head: str) -> AttributeText | None:
+    @cache
+    def number(head: str) -> int:
         stem, _, name = head.rpartition("=")
         if name != "_" and stem.endswith((", calls", ", to_apply")) and _NAME.fullmatch(name):
-            return lists[f"{stem}=_"]  # each fusion has a computation of its own
+            return number(f"{stem}=_")  # each fusion has a computation of its own
         is_regular = head and not is_irregular(head)
-        return labels.regular_attributes(head[1:], reader) if is_regular else None
+        return labels.regular_attributes(head[1:], reader) if is_regular else -1
 
-    lists = Memo(read)
-    keys = Memo[str, int](lambda head: -1 if (found := lists[head]) is None else found.key)
-    heads = list(map(text.__getitem__, map(slice, starts, cuts)))
-    numbers = list(map(keys.__getitem__, heads))
-    channels: dict[int, str] = {}
-    irregular = []
-    special = {head for head, found in lists.items() if found is None or found.channel is not None}
-    for row in compress(rows, map(special.__contains__, heads)):
-        found = lists[heads[row]]
-        if found is None:
-            irregular.append(row)
-        else:
-            channels[row] = found.channel or ""
-    return numbers, configs, channels, irregular
+    return list(map(number, map(text.__getitem__, map(slice, starts, cuts)))), configs

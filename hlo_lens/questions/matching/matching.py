@@ -107,13 +107,6 @@ def _collective_kind(graph: ProgramGraph, node: int) -> Hashable:
     return opcode_traits(graph.opcode(node)).collective_kind
 
 
-def _path_alone(graph: ProgramGraph, node: int) -> Hashable:
-    """Return the path, and whether it is that of a fusion, which is inside: of its result."""
-    if not _is_telling(graph, node):
-        return None
-    return graph.opcode(node) == "fusion", graph.path(node)
-
-
 def _moved_label(graph: ProgramGraph, node: int) -> Hashable:
     return (graph.label[node], _unlooped(graph, node)) if _is_telling(graph, node) else None
 
@@ -429,7 +422,6 @@ class _Matcher:
         is_in_place = is_alike and self._match_in_place(a, b)
         if not is_in_place:
             self._complete()
-            self._match_ends(a, b)
         left = _Left(self.result.sides, (mine, yours))
         if not is_in_place:
             self._match_by_prints(left)
@@ -444,7 +436,6 @@ class _Matcher:
             self._match_left(left, self._keys(key), "unique")
         between = partial(self._between, left, 0), partial(self._between, left, 1)
         self._match_left(left, between, "unique")
-        self._match_left(left, self._keys(_path_alone), "unique")
 
     def _is_free(self, a: range, b: range) -> bool:
         """Return whether no node of two computations is matched, except with that in its place."""
@@ -471,20 +462,6 @@ class _Matcher:
                 found[place] = known[place]
             partner[nodes.start : nodes.stop] = found
         return True
-
-    def _match_ends(self, a: range, b: range) -> None:
-        """Match equal nodes from the start, and from the end: most are found so, and fast."""
-        base, head = self._base, self._head
-        for mine, yours in ((a, b), (reversed(a), reversed(b))):
-            for x, y in zip(mine, yours, strict=False):
-                if base.prints.up[x] != head.prints.up[y]:
-                    break
-                if base.prints.down[x] != head.prints.down[y]:
-                    break
-                if base.partner[x] < 0 and head.partner[y] < 0:
-                    base.partner[x], head.partner[y] = y, x
-                elif base.partner[x] != y:
-                    break
 
     def _match_by_prints(self, left: _Left) -> None:
         """Match nodes that compute the same, or whose users are the same."""
@@ -628,7 +605,6 @@ def _computation_keys(side: Side) -> Iterator[Key]:
     yield lambda c: (content[c], names[c])
     yield content.__getitem__
     yield names.__getitem__
-    yield lambda c: (signature(c), len(graph.nodes[c]))
     yield signature
 
 

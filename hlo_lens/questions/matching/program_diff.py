@@ -11,8 +11,9 @@ text prints and the other leaves out for the same program are among these, but n
 position in the schedule of the same computation is noise, counted as `Noise.INSTRUCTION_ORDER`: it
 follows from any change upstream, and its cost shows in memory and overlap.
 
-Limits: literals that the dump prints as dots are taken to be equal, and counted
-(`ProgramDiff.unseen_literals`). Repeated equal subgraphs are paired in text order.
+Limits: attributes of get-tuple-elements are not compared. Literals that the dump prints as dots are
+taken to be equal, and counted (`ProgramDiff.unseen_literals`). Repeated equal subgraphs are paired
+in text order.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from hlo_lens.questions.matching.comparison import (
     match_views,
     name_kind,
     out_of_order,
-    view_changes,
 )
 from hlo_lens.questions.matching.edits import (
     Added,
@@ -181,24 +181,19 @@ class _Edits:
         self._modules = self._graphs[0].module, self._graphs[1].module
         self._noise = NoiseCount(matched)
         self.noise = self._noise.counts
-        self._aside: dict[Noise, tuple[list[int], list[int]]] = {  # rows that are no edits
-            Noise.PRINTING: (list(self._graphs[0].wrapped), list(self._graphs[1].wrapped)),
-            Noise.COPIES: ([], []),
-        }
-        self._kind_aside: tuple[dict[int, Noise], dict[int, Noise]] = {}, {}  # of nodes
+        self.left_out = [0, 0]
         self.edits: list[Edit] = []
         self.unchanged = 0
         self.pairs: dict[int, int] = {}  # rows of base and head, views included
-        self.unmatched = self._unmatched(0), self._unmatched(1)
+        self.unmatched = [
+            {node for node, partner in enumerate(side.partner) if partner < 0}
+            for side in matched.sides
+        ]
         self._compare_nodes()
         self._compare_views()
         for side, nodes in enumerate(self.unmatched):
             self._add_alone(side, map(self._graphs[side].rows.__getitem__, sorted(nodes)))
-        self.left_out = [0, 0]
-        for kind, listed in self._aside.items():
-            for side, rows in enumerate(listed):
-                self.left_out[side] += len(rows)
-                self.noise[kind] += len(rows)
+        self.noise[Noise.PRINTING] += sum(self.left_out)
         self._count_module_noise()
 
     # ---- partners ------------------------------------------------------------------------------
@@ -212,7 +207,7 @@ class _Edits:
         rows = list(map(base.rows.__getitem__, mine)), list(map(head.rows.__getitem__, yours))
         self.pairs.update(zip(*rows, strict=True))
         comparison = Comparison(self._matched)
-        moved = set(self._matched.moved)
+        moved = self._matched.moved
         self.noise[Noise.INSTRUCTION_ORDER] += len(self._elsewhere())
         self._noise.count(rows, (mine, yours))
         for node in sorted(comparison.suspects() | moved):
@@ -239,19 +234,16 @@ class _Edits:
         return found
 
     def _compare_views(self) -> None:
-        """Compare get-tuple-elements; those that only one text prints are left out."""
+        """Count get-tuple-elements, of which attributes are not compared.
+
+        Those that only one text prints are left out.
+        """
         pairs, *alone = match_views(self._matched)
         if pairs:
             base_rows, head_rows = zip(*pairs, strict=True)
             self._noise.count((base_rows, head_rows), ((), ()))
-        differ = view_changes(self._matched, pairs)
         self.pairs.update(pairs)
-        for mine, yours in pairs:
-            if changes := differ.get(mine):
-                a, b = self._modules[0].instruction(mine), self._modules[1].instruction(yours)
-                self.edits.append(Changed(base=a, head=b, changes=tuple(changes)))
-            else:
-                self.unchanged += 1
+        self.unchanged += len(pairs)
         for side, views in enumerate(alone):
             other = self._graphs[1 - side]
             # a compact text prints elements as %tuple#1, and only roots as instructions
@@ -260,36 +252,12 @@ class _Edits:
                 and not other.module.links.users_of(view.row)
                 for view in other.views
             )
-            for view in views:
-                kind = Noise.PRINTING if is_compact else self._kind_aside[side].get(view.node)
-                if kind is not None:
-                    self._aside[kind][side].append(view.row)
-                else:
-                    self._add_alone(side, (view.row,))
+            if is_compact:
+                self.left_out[side] += len(views)
+            else:
+                self._add_alone(side, [view.row for view in views])
 
     # ---- no partner ----------------------------------------------------------------------------
-
-    def _unmatched(self, place: int) -> set[int]:
-        """Return nodes without partner; those of copied computations are set aside."""
-        side = self._matched.sides[place]
-        graph, content = side.graph, side.prints.content
-        if -1 not in side.partner:
-            return set()
-        nodes = {node for node, partner in enumerate(side.partner) if partner < 0}
-        kept = {content[c] for c, partner in enumerate(side.computation) if partner >= 0}
-        reached = graph.reachable()
-        of_gone = {c for node in nodes for _, c in graph.callees.get(node, ())}
-        for computation in sorted({graph.owner[node] for node in nodes}):
-            is_reached = computation in reached
-            is_copy = side.computation[computation] < 0 and content[computation] in kept
-            if not is_copy or (is_reached and computation in of_gone):
-                continue
-            kind = Noise.COPIES if is_reached else Noise.PRINTING
-            members = [node for node in graph.nodes[computation] if node in nodes]
-            self._aside[kind][place].extend(graph.rows[node] for node in members)
-            self._kind_aside[place].update(dict.fromkeys(members, kind))
-            nodes.difference_update(members)
-        return nodes
 
     def _add_alone(self, side: int, rows: Iterable[int]) -> None:
         """Add the edits of added or removed rows."""

@@ -252,10 +252,7 @@ def work_text(flops: Flops, *, is_partial: bool = False) -> str:
         source = ", in part by estimates of kernels" * flops.is_estimate
         return f"{bound}{flops_text(flops.total)} of products in one run{source}{unknown}"
     if not unknown:
-        once = flops.of_single_trips
         unknown = "; a trip count or a shape is not known"
-        if once:
-            unknown = f"; {flops_text(once)} of products if loops of unknown trip count run once"
     known = f"at least {flops_text(least)} of products in one run" if least else "not known"
     return f"{known}{unknown}"
 

@@ -74,14 +74,13 @@ def assert_as_read_one_by_one(text: str) -> None:
             assert labels.parts[graph.label[node]] == LabelParts(
                 instruction.opcode,
                 labels.shape(instruction.shape_text, reader),
-                attributes.key,
+                attributes,
                 config,
                 literal if instruction.opcode == "constant" else detail,
             )
             names = [module.computations[c].name for _, c in graph.callees.get(node, ())]
             called = instruction.called_computations
             assert names == [name for name in called if module.computation(name)]
-            assert graph.channels.get(node) == attributes.channel
         assert next(nodes, None) is None
     assert len(graph) == len(graph.label) == count
 
