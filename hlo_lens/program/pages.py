@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING
 
 from hlo_lens.load.fact import fact
 from hlo_lens.load.programs import Program, modules_of
@@ -18,8 +18,7 @@ from hlo_lens.program.flops import flops
 from hlo_lens.program.origins import INFERRED, marked
 from hlo_lens.program.signature import entry_signature
 from hlo_lens.program.summary import NOT_COMPILED, no_hlo_text
-from hlo_lens.render.result import Unit, columns_of, row_objects
-from hlo_lens.render.table import Section, Table, filled, table_of
+from hlo_lens.render.table import Section, Table
 from hlo_lens.render.to_json import ModulePage
 from hlo_lens.text.dump_kinds import TEXT_FLAGS
 from hlo_lens.text.errors import HloLensError, UsageError
@@ -141,20 +140,6 @@ def text_objects(module: ModuleDump) -> dict[str, object]:
 # ---- StableHLO ----------------------------------------------------------------------------------
 
 
-class _ValueRow(NamedTuple):
-    name: Annotated[str, "name of the argument, or path of the result"]
-    shape: Annotated[str, "global shape"]
-    size_bytes: Annotated[int | None, Unit.BYTES, "bytes of the whole array; empty if not known"]
-    device_bytes: Annotated[
-        int | None, Unit.BYTES, "bytes on each device, by its sharding; empty if not known"
-    ]
-    sharding_text: Annotated[str | None, "sharding as written; empty if there is none"]
-    is_donated: Annotated[bool, "whether its memory is donated"]
-    output_number: Annotated[
-        int | None, Unit.COUNT, "result that reuses its memory; empty if none is chosen"
-    ]
-
-
 def _lowered_sections(module: ModuleDump) -> Iterator[Section]:
     lowered = module.lowered
     if lowered is None:
@@ -172,32 +157,21 @@ def _lowered_sections(module: ModuleDump) -> Iterator[Section]:
         ("results", _sum(lowered.results)),
         ("operations", str(lowered.operations.total())),
     )
-    columns, tables = columns_of(_ValueRow), []
-    for what, values in (("Arguments", lowered.arguments), ("Results", lowered.results)):
-        rows = [_value_row(value) for value in values or ()]
-        rest = filled(columns, rows, [column.name for column in columns[3:]])
-        shown, name = ("name", "shape", "size_bytes", *rest), f"lowered-{what.lower()}"
-        if rows:
-            tables.append(table_of(name, what, columns, rows, shown=shown))
     yield Section(
         title=lowered.name or module.name,
         facts=facts,
-        tables=tuple(tables),
         notes=tuple(str(gap) for gap in lowered.gaps),
     )
 
 
 def _lowered_object(lowered: LoweredModule) -> dict[str, object]:
-    columns = columns_of(_ValueRow)
     return {
         "name": lowered.name,
         "num_partitions": lowered.num_partitions,
         "replica_count": lowered.replica_count,
         "meshes": {name: str(mesh) for name, mesh in lowered.meshes.items()},
-        **{
-            name: None if values is None else row_objects(columns, map(_value_row, values))
-            for name, values in (("arguments", lowered.arguments), ("results", lowered.results))
-        },
+        "arguments": _objects(lowered.arguments),
+        "results": _objects(lowered.results),
         "operations": dict(lowered.operations.most_common()),
         "custom_calls": dict(lowered.custom_calls.most_common()),
     }
@@ -219,16 +193,18 @@ def _sum(values: Sequence[LoweredValue] | None) -> str:
     return f"{plural(len(values), 'value')}, {format_bytes(total)} in all{sharded}"
 
 
-def _value_row(value: LoweredValue) -> _ValueRow:
-    return _ValueRow(
-        value.name,
-        value.type_text if value.shape is None else str(value.shape),
-        value.size_bytes,
-        value.device_bytes,
-        value.sharding_text,
-        value.is_donated,
-        value.output_number,
-    )
+def _objects(values: Sequence[LoweredValue] | None) -> list[dict[str, object]] | None:
+    if values is None:
+        return None
+    names = ["size_bytes", "device_bytes", "sharding_text", "is_donated", "output_number"]
+    return [
+        {
+            "name": value.name,
+            "shape": value.type_text if value.shape is None else str(value.shape),
+            **{name: getattr(value, name) for name in names},
+        }
+        for value in values
+    ]
 
 
 # ---- buffer texts -------------------------------------------------------------------------------
