@@ -119,13 +119,7 @@ def _step(
 
 @dataclass(slots=True, kw_only=True)
 class StepJudge:
-    """Compiles steps and judges them against the good end; keeps all steps in their order.
-
-    Attributes:
-        pattern: Modules to judge, by their names; None for all.
-        expected: Number of steps expected, for `progress`.
-        baseline: Dump of the good end; None before it is compiled.
-    """
+    """Compiles steps and judges them against the good end; keeps all steps in their order."""
 
     compile: Compile
     rules: tuple[str, ...]
@@ -233,13 +227,7 @@ def _flags_of(path: str, module: str | None) -> dict[str, str]:
 
 @dataclass(slots=True, kw_only=True)
 class _FlagSteps:
-    """Compiles with some flags as in the bad dump, the others as in the good one.
-
-    Attributes:
-        flags: Flags that differ, with both values; None where one is not printed.
-        unknown: Flags that cannot be set, with the message.
-        seen: Steps by the flags that are as in the bad dump.
-    """
+    """Compiles with some flags as in the bad dump, the others as in the good one."""
 
     judge: StepJudge
     flags: dict[str, tuple[str | None, str | None]]

@@ -134,6 +134,7 @@ class Search:
         Then leave out those that the others may not need; the last was needed to fit.
         """
         kept, best = tuple(savers[:1]), self.saved[savers[0]] if savers else 0
+        total = self.base.total_bytes
         for one in savers[1:]:
             if any(one.conflicts_with(other) for other in kept):
                 continue
@@ -146,15 +147,10 @@ class Search:
             return
         for one in kept[-2::-1]:
             rest = tuple(other for other in kept if other != one)
-            if len(rest) > 1 and self._may_fit(rest):
+            left = 0 if total is None else total - sum(self.saved[other] for other in rest)
+            if len(rest) > 1 and left <= self.limit_bytes:
                 made = self._try([rest])
                 kept = rest if made and made[0].fits else kept
-
-    def _may_fit(self, combination: Sequence[Candidate]) -> bool:
-        """Return whether a combination fits if the savings of its changes add up."""
-        saved = sum(self.saved.get(one, 0) for one in combination)
-        total = self.base.total_bytes
-        return total is None or total - saved <= self.limit_bytes
 
 
 # ---- hardware and meshes -----------------------------------------------------------------------
@@ -167,13 +163,9 @@ _NAMES_SHOWN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Places to compile a program for.
+    """Places to compile a program for: groups of one slice each, in the order of trying.
 
-    Attributes:
-        groups: Places of one slice each, in the order of trying.
-        skipped: Places that are left out, and why.
-        is_open: Whether larger slices follow that may fit without other changes.
-        others: Other meshes of the same devices, for a program that nothing else makes fit.
+    `is_open` where larger slices follow that may fit; `others` are other meshes of these devices.
     """
 
     groups: tuple[tuple[Place, ...], ...] = ()

@@ -193,15 +193,7 @@ def lint_modules(
     targets: Sequence[str] = (),
     prove: Prove | None = None,
 ) -> Lint:
-    """Return the findings of some modules.
-
-    Args:
-        modules: The modules.
-        sieve: Settings, comments and baseline.
-        progress: Called with modules done and modules in all.
-        targets: Device to compile for where the dump does not name its own; empty for none.
-        prove: Compiles fixes of the findings of some modules; None to compile nothing.
-    """
+    """Return the findings of some modules; `prove` compiles fixes, None for no compile."""
     copies = text_copies(modules)
     programs = [one for k, one in enumerate(modules) if k not in copies]
     stated = with_sifted_findings(programs, sieve)
@@ -258,9 +250,6 @@ def findings_at_least(
     ignore: str | Iterable[str] = (),
 ) -> tuple[Finding, ...]:
     """Return the findings of a module that count, of a severity or a graver one.
-
-    `select` and `ignore` have codes or beginnings of codes; `severity` is ``error``, ``warning`` or
-    ``info``.
 
     Raises:
         UsageError: If there is no such severity, or no rule of a code.
@@ -344,15 +333,8 @@ def proven_findings(
 ) -> list[Findings]:
     """Return the findings of modules with proven savings where what-if can apply the fix.
 
-    Proofs that are in the cache already are all used. `means` has the time for all compiles.
-
-    Args:
-        modules: The modules.
-        means: Interpreter that compiles, and the time for all compiles of all modules.
-        most: Most fixes to compile, those of the largest module and the gravest first, that may
-            save a hundredth; None for all, with the reason of each that cannot be compiled.
-        targets: Device to compile for where the dump does not name its own; empty for none.
-        progress: Called with compiles done and compiles in all.
+    At most `most` fixes are compiled, those of the largest module and the gravest first, that may
+    save a hundredth; None for all, with the reason of each that cannot be. Kept proofs are used.
 
     Raises:
         MissingPackageError: If the interpreter has no jax, or lacks what a module needs.

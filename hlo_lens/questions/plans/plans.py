@@ -1,11 +1,9 @@
 """Records of searches: changes that could help, attempts and plans, steps of a bisection.
 
-`candidates` are changes that could lower memory. Donations are grouped by argument of the function,
-as ``donate_argnums`` names them; shardings by shape, type and present sharding, so that the moments
-of an optimizer are divided with their parameter; further ones divide all replicated values, or all
-optimizer state, over an axis. Other element types change the numerics: only those that the user
-allows are candidates. Their savings are those of arguments and results alone; temporaries change
-too, in either direction, and only a compile shows the whole.
+Donations are grouped by argument of the function, as ``donate_argnums`` names them; shardings by
+shape, type and present sharding, so that the moments of an optimizer are divided with their
+parameter. Their savings are those of arguments and results alone.
+
 """
 
 from __future__ import annotations
@@ -54,13 +52,7 @@ MOST_PLANS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Hardware, and the devices of the mesh on it.
-
-    Attributes:
-        target: Name of the target; empty for that of the dump.
-        mesh: Sizes of the mesh axes; empty for those of the program.
-        devices: Devices that the program runs on; None if not known.
-    """
+    """Hardware and sizes of the mesh axes; empty for those of the dump."""
 
     target: str = ""
     mesh: str = ""
@@ -77,12 +69,7 @@ class Place:
 class Attempt:
     """A program compiled with some changes of arguments and results.
 
-    Attributes:
-        total_bytes: Bytes that must fit: of the figures, else of XLA's message, rounded up; None if
-            neither is known.
-        why_not: Why there are no figures; empty if there are.
-        applied: The single changes, with whether they apply.
-        dump: Folder of the new dump; None without one.
+    `total_bytes` is that of the figures, else of XLA's message, rounded up.
     """
 
     place: Place
@@ -166,18 +153,9 @@ def size_key(one: Attempt) -> tuple[bool, int]:
 class FittedModule:
     """Plans for one module.
 
-    Attributes:
-        limit_bytes: Memory that it must fit in.
-        base: The program without changes: as compiled, or as the dump has it.
-        is_open: Whether several targets were to be tried; `base` is on none of them.
-        is_compiled: Whether `base` was compiled, and not read from the dump.
-        reproduced: Whether the program compiled again equals the dump; None if not known.
-        plans: Attempts that fit, at most five; the base if that fits.
-        attempts: All attempts, in the order of compiling.
-        skipped: What was not tried, and why.
-        by_hand: Findings that save memory by changes of the Python code, which nothing compiles.
-        versions: Versions of the packages that compiled.
-        notes: Limits of the answer.
+    `base` is the program without changes, as compiled or as the dump has it; where several targets
+    were to be tried (`is_open`) it is on none of them. `plans` are attempts that fit, the base too;
+    `by_hand` are findings that save memory by changes of the Python code.
     """
 
     dump: ModuleDump
@@ -241,8 +219,6 @@ class Candidate:
 
 def candidates(table: ShardingTable, *, dtypes: Sequence[str] = ()) -> tuple[Candidate, ...]:
     """Return the changes that could lower the memory of a program, largest saving first.
-
-    `dtypes` are the element types that are allowed: ``opt/**=bf16``.
 
     Raises:
         UsageError: If an element type is malformed.
@@ -385,15 +361,7 @@ class _Divisions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Answer of an earlier ``fit`` on a program that does not fit in a limit.
-
-    Attributes:
-        fits: Whether it fits with the changes.
-        changes: Those of the cheapest plan, else of the attempt that needs least.
-        total_bytes: Bytes that must fit with them; None if not known.
-        sent_bytes: Bytes that each device sends more in one run; None if not known.
-        options: Options of ``what-if`` that make them, and their values.
-    """
+    """Answer of an earlier ``fit`` on a program that does not fit: best plan, or least bytes."""
 
     fits: bool
     changes: str
@@ -494,13 +462,7 @@ def smallest_bad(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of a search.
-
-    Attributes:
-        judgement: Verdicts of the rules; None for a step that is skipped before them.
-        versions: Versions of the packages that compiled.
-        dump: Folder of its dump; None where there is none.
-    """
+    """One step of a search."""
 
     name: Annotated[str, "version, or flags with their values"]
     outcome: Annotated[str, "good, bad or skipped"]
@@ -515,13 +477,8 @@ class Step:
 class Bisection(Records[Step]):
     """Steps of a search, in the order of their compiles.
 
-    Attributes:
-        subject: ``version`` or ``flags``.
-        rules: Rules that make a step bad.
-        candidates: Steps between both that were skipped, any of which may be the first bad one.
-        flags: Flags of the smallest bad set: name to both values, None for the default.
-        unknown: Flags that differ and cannot be set, with the reason.
-        problem: Why there is no answer; empty if there is one.
+    `candidates` are skipped steps, any of which may be the first bad one; `flags` the smallest bad
+    set, name to both values, None for the default; `unknown` flags cannot be set.
     """
 
     KIND: ClassVar[str] = "bisect"

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.dumps.groups import Lead
-    from hlo_lens.questions.findings.finding import Finding
     from hlo_lens.questions.memory.peak import LiveValue, PeakMemory
     from hlo_lens.questions.memory.results import MemoryResults
 
@@ -178,22 +177,18 @@ def _findings_part(dump: ModuleDump) -> Section:
     title = ", ".join(filter(None, texts)) or f"nothing to fix{read}"
     title += f"; {plural(len(found.undecided), 'rule')} not decided" if found.undecided else ""
     most = _MOST_FINDINGS if grave else _MOST_INFOS
-    shown = [tuple(_finding_facts(one)) for one in counted[:most]]
-    return Section(
-        title=title,
-        command=command_on("lint", dump),
-        facts=tuple(fact for facts in shown for fact in facts),
-        least_facts=len(shown[0]) if shown else 0,
-    )
-
-
-def _finding_facts(finding: Finding) -> Iterator[tuple[str, str]]:
-    place = short_place(finding.source)
-    where = f"{place}: " if place and place not in finding.message else ""
-    yield f"{finding.code} {finding.severity}", f"{where}{finding.message}"
-    if saves := savings_text(finding.saves, finding.share, finding.share_of):
-        yield "  ", saves
-    yield "  fix", finding.fix
+    facts: list[tuple[str, str]] = []
+    least = 0
+    for one in counted[:most]:
+        place = short_place(one.source)
+        where = f"{place}: " if place and place not in one.message else ""
+        facts.append((f"{one.code} {one.severity}", f"{where}{one.message}"))
+        if saves := savings_text(one.saves, one.share, one.share_of):
+            facts.append(("  ", saves))
+        facts.append(("  fix", one.fix))
+        least = least or len(facts)
+    command = command_on("lint", dump)
+    return Section(title=title, command=command, facts=tuple(facts), least_facts=least)
 
 
 def short_place(source: str | None) -> str:

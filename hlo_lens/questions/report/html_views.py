@@ -70,19 +70,11 @@ _ROWS = 200
 
 
 class Subject(NamedTuple):
-    """Module that a view shows.
+    """Module that a view shows; of a diff its head, and `base`, None for a snapshot.
 
-    Attributes:
-        analysis: The module; of a diff its head.
-        title: Its name on the page, different from those of other modules.
-        role: Its place among the modules of the dump, such as the training step.
-        devices: Devices, mesh and kind of device, as the text report has them.
-        command_tail: Path and module, as arguments of a command on it alone.
-        base: The module before; None outside diffs, and if only a snapshot of it is known.
-        pair_tail: Paths of both sides, as arguments of ``hlo-lens diff``.
-        objects: JSON objects of the module by command, where the JSON of the page is another one.
-        verdict: Sentence below the title: whether it fits, or what changed; empty for none.
-        topology: Places of the devices that it was compiled for; None if not known.
+    `title` differs from those of other modules; `role` is its place among them. `command_tail` and
+    `pair_tail` are arguments of commands on it and on both sides. `objects` are JSON objects by
+    command, where the JSON of the page is another one; `verdict` is the sentence below the title.
     """
 
     analysis: ModuleDump
@@ -130,12 +122,7 @@ def differences(numbers: Iterable[int]) -> list[int]:
 
 
 class View(NamedTuple):
-    """A view of the page, drawn by ``assets/scripts/views/NAME.js``; a section has no script.
-
-    Attributes:
-        data: Makes the JSON object of the view of a module; None where it has nothing to show.
-        kinds: Kinds of the reports that have it.
-    """
+    """A view of the page, drawn by ``scripts/views/NAME.js``, and the reports that have it."""
 
     name: str
     data: Callable[[Subject, Strings], Mapping[str, object] | None]
@@ -346,10 +333,6 @@ def _value_columns(
     }
 
 
-def _alive(subject: Subject, _: Strings) -> Mapping[str, object] | None:
-    return {"values_of": "memory"} if has_schedule(subject.analysis) else None
-
-
 # ---- changes between two compiles ----------------------------------------------------------------
 
 _MOST_STORED = 1500
@@ -382,7 +365,7 @@ def _diff(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
         return None
     whole = module_section(found)
     facts = tuple(one for one in whole.facts if one[0] != "memory")  # the head of the page has it
-    is_whole = base is not None and has_texts(head)
+    is_whole = base is not None and (bool(head.files) or head.has_hlo)
     groups: dict[str, object] = {"op": None}
     spaces: list[Mapping[str, object]] = []
     if base is not None and is_whole:
@@ -396,11 +379,6 @@ def _diff(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
         "computations": _computations(subject),
         "computation_count": len(subject.computations),
     }
-
-
-def has_texts(analysis: ModuleDump) -> bool:
-    """Return whether texts of a module are known, not only its snapshot."""
-    return bool(analysis.files) or analysis.has_hlo
 
 
 def _spaces(base: ModuleDump, head: ModuleDump, strings: Strings) -> list[Mapping[str, object]]:
@@ -726,10 +704,13 @@ def _edges(analysis: ModuleDump, strings: Strings, rows: Sequence[int]) -> tuple
     return strings.numbers(names), len(known)
 
 
+_OF_MEMORY = {"values_of": "memory"}
+"""The view What is alive shows the data of another."""
+
 VIEWS = (
     View("memory", _memory),
     View("diff", _diff, ("diff", "check")),
-    View("alive", _alive),
+    View("alive", lambda one, _: _OF_MEMORY if has_schedule(one.analysis) else None),
     View("source", _source),
     View("summary", _summary),
     View("collectives", _collectives),

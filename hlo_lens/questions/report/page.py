@@ -38,19 +38,12 @@ def report_modules(
     limit_bytes: int | None = None,
     is_full: bool = False,
 ) -> Report:
-    """Return the report on some modules.
+    """Return the report on some modules, in this order but for people.
 
-    Modules are in the order of JSON and CSV; people see the training step first.
-
-    Args:
-        log: Log of the same compile or run, reported after them.
-        makes: Part to make now instead of with its first use, so that `progress` covers it:
-            ``data`` (nothing), ``pages`` for people, ``tables`` for CSV, or ``html`` (nothing, but
-            memory of large modules is estimated for its picture).
-        limit_bytes: Memory of a device; None for that of the device that a dump names.
-        is_full: Whether people see all facts and tables instead of the first page.
-        modules: The modules.
-        progress: Called with modules done and modules in all.
+    `log` is one of the same compile or run. `makes` is made now instead of with its first use, so
+    that `progress` covers it: ``data`` (nothing), ``pages`` for people, ``tables`` for CSV, or
+    ``html`` (nothing, but memory of large modules is estimated for its picture). With `is_full`
+    people see all facts and tables instead of the first page.
     """
     given = {"limits_estimate": makes != "html", "is_quick": True, "limit_bytes": limit_bytes}
     dumps = with_sifted_findings([dump.stating(**given) for dump in modules])

@@ -194,12 +194,9 @@ def covering_patterns(chosen: Sequence[str], names: Sequence[str]) -> list[str]:
 
 @dataclass(slots=True)
 class DonatedPairs:
-    """Donated arguments by position.
+    """Donated arguments by position: the results that have their memory, or any (`donors`).
 
-    Attributes:
-        outputs: Argument to the result that has its memory.
-        donors: Arguments whose memory XLA may use for any result.
-        kinds: ``may-alias`` or ``must-alias`` of pairs that the text has.
+    `kinds` has ``may-alias`` or ``must-alias`` of pairs in the text.
     """
 
     outputs: dict[int, int] = field(default_factory=dict)
@@ -404,9 +401,7 @@ def _write(
 
 
 def edit_dtype(edits: TextEdits, requests: Iterable[str]) -> list[Change]:
-    """Store arguments, and the results that they become, as other element types.
-
-    A request is ``PATTERN=bf16``: arguments by pattern, and a type by XLA's or numpy's name.
+    """Store arguments, and the results that they become, as other types: ``PATTERN=bf16``.
 
     Raises:
         UsageError: If a request is malformed, or its type is not known.

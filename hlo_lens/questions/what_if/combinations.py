@@ -43,8 +43,7 @@ _MOST_COMPILES = 200
 def combinations(base: Base, asked: Mapping[str, Sequence[str]]) -> list[tuple[Change, ...]]:
     """Return the changes of each combination of the values asked for; one of none for no value.
 
-    Values of ``target``, ``with``, ``mesh`` and of one ``flag`` are alternatives, edits of the
-    program are made together. ``*`` is every split of the devices over the mesh.
+    Edits of the program are made together, other values are alternatives; ``*`` is every mesh.
 
     Raises:
         UsageError: If there are too many.

@@ -65,12 +65,7 @@ _BACKENDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceProgram:
-    """A program from before optimizations; None for what its dump does not have.
-
-    Attributes:
-        assignment: Device ids by replica and partition.
-        backend: Backend that its custom calls and flags are for.
-    """
+    """A program from before optimizations, its device ids and the backend that it is for."""
 
     module: HloModule
     target: Target | None = None
@@ -124,18 +119,10 @@ def foreign_calls(module: HloModule, backend: str) -> tuple[str, ...]:
 class CompileRequest:
     """One compile, as `worker.py` reads it.
 
-    Attributes:
-        text: HLO text from before optimizations; `older_text` for parsers that cannot read it.
-        topology: Name of the topology (``v5e:2x4``), or partitions, hosts and devices of a GPU
-            target (``1x1x8``); empty for CPU.
-        topology_options: Further arguments of jax's ``get_topology_desc``, such as ``wrap``.
-        gpu_config: Text of XLA's ``GpuTargetConfigProto``; empty for others.
-        assignment: Device ids by replica and partition; None for ascending ids.
-        uses_shardy: Whether the shardings are those of Shardy.
-        propagates_to_parameters: Whether XLA may choose the sharding of each parameter; None where
-            the program does not state it.
-        donors: Numbers of the donated parameters that no result is named for.
-        host_parameters: Numbers of the parameters in host memory.
+    `older_text` is for parsers that cannot read `text`; `topology` the name of the topology, or
+    partitions, hosts and devices of a GPU (``1x1x8``). None is for what is not stated: device ids
+    by replica and partition, and whether XLA may choose shardings. `donors` are the donated
+    parameters that no result is named for.
     """
 
     text: str
@@ -311,15 +298,12 @@ class Compilation:
     Attributes:
         dump: Folder of the new dump; it has texts also of some compiles that failed.
         memory_analysis: Byte figures of the executable, as jax names them; empty if not `is_full`.
-        is_full: Whether the compile went on to its end, and not until memory and collectives were
-            known.
-        seconds: Seconds that the process took, whether now or when it was cached.
+        is_full: Whether it went on to its end, beyond memory and collectives.
         dropped_attributes: Attributes of the text that the parser of this version does not know.
-        step: Step that failed: one of `_FAILED`, or ``missing`` where a package is; empty where all
-            is well.
-        module: The module in the new dump, at its latest stage; None if there is none.
+        step: Step that failed: one of `_FAILED`, or ``missing`` where a package is; else empty.
+        module: The module in the new dump, at its latest stage.
         shortage: Figures of XLA's message that the program does not fit: label and text.
-        needed_bytes: Bytes that it needs by that message, rounded up; None without one.
+        needed_bytes: Bytes that it needs by that message, rounded up.
     """
 
     dump: Path
@@ -487,13 +471,10 @@ def compiled(
     is_full: bool = False,
     tick: Callable[[], None] | None = None,
 ) -> Compilation:
-    """Return the outcome of a compile, from the cache if it was done before.
+    """Return the outcome of a compile, from the cache if it was done before and has its files.
 
-    Outcomes that depend on limits of time and memory are not cached. An entry whose files have not
-    the sizes that were written is replaced.
-
-    With `is_full` it waits for the end, and not only until memory and collectives are known; `tick`
-    is called from time to time.
+    Outcomes that depend on limits of time and memory are not cached. With `is_full` it waits for
+    the end of the compile; `tick` is called from time to time.
 
     Raises:
         MissingPackageError: If the interpreter has no jax.
@@ -636,12 +617,9 @@ def written(dump: Path, backend: str) -> tuple[tuple[str, int, int], ...]:
 
 
 class EndedProcess(NamedTuple):
-    """A process that ended.
+    """A process that ended: at a limit (empty for none), or because its work is done.
 
-    Attributes:
-        limit: Limit at which it was ended; empty for none.
-        last_words: Line of its log that says why it ended, else its exit code.
-        is_enough: Whether it was ended because its work is done.
+    `last_words` is the line of its log that says why it ended, else its exit code.
     """
 
     seconds: float
@@ -659,10 +637,7 @@ def run_process(
     cwd: Path | None = None,
     until: Callable[[], bool] | None = None,
 ) -> EndedProcess:
-    """Run a command, its output in the file `log`, until it ends or takes too much time or memory.
-
-    It is ended, too, once `until` returns that it has done enough.
-    """
+    """Run a command, its output in `log`, until it ends, needs too much or has done enough."""
     began, limit, is_enough = time.monotonic(), "", False
     with log.open("wb") as out:
         process = subprocess.Popen(

@@ -20,15 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change that is asked for, or what it means for one value of the program.
+    """A change that is asked for, or (`request` has the option's value) a part of one.
 
-    Attributes:
-        kind: ``target``, ``flag``, ``with``, ``donate``, ``shard``, ...
-        target: Value of the option of ``what-if``; of a part the name of the value it changes.
-        applies: Whether it can be made, in part at least.
-        note: What a part does where it applies.
-        request: Of a part, the value of the option.
-        parts: Values that it changes, and those that it cannot; empty for changes of the whole.
+    `target` is the value of the option of ``what-if``, of a part the name of the value it changes;
+    `note` what a part does. Changes of the whole program have no parts.
     """
 
     kind: str
@@ -95,12 +90,8 @@ _LEAF = re.compile(r"(?<![\w.])[a-z][a-z0-9]*(?=\[)")
 class LineEdits:
     """Edits of the line of one instruction.
 
-    Attributes:
-        name: New name where it is defined, not where it is used.
-        types: Leaf of the result shape to its new element type.
-        operands: Position to another instruction of the computation, without ``%``.
-        attributes: Name to new value as written; None removes one.
-        is_root: Whether the line gets the mark ROOT, or loses it; None for neither.
+    New name (where it is defined), element types of leaves, operands by position, attributes (None
+    removes one), lines around it; `is_root` gives it the mark ROOT, or takes it away.
     """
 
     name: str | None = None
@@ -114,12 +105,9 @@ class LineEdits:
 
 
 class TextEdits:
-    """Edits of the text of a module.
+    """Edits of the text of a module; an empty value of `header` removes an attribute.
 
-    Attributes:
-        header: New values of attributes of the header; empty removes one.
-        parameter_types: New element types in header and signature, leaves of all parameters counted
-            together; `result_types` the same of the result.
+    Types of parameters count the leaves of all parameters together.
     """
 
     def __init__(self, module: HloModule) -> None:

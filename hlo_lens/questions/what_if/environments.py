@@ -113,9 +113,7 @@ def requirements(text: str, backend: str) -> tuple[str, ...]:
 
 
 def environment_python(text: str, backend: str) -> str:
-    """Return the interpreter of the environment with some versions, making it if there is none.
-
-    `text` has versions, such as ``jax==0.9.2``, whose packages for the backend are needed.
+    """Return the interpreter of the environment with versions such as ``jax==0.9.2``.
 
     Raises:
         UsageError: If `text` names no version of jax.
@@ -188,10 +186,9 @@ def _pythons() -> Iterator[str]:
 
 
 def scripted(command: Sequence[str], *, python: str, folder: Path, minutes: float) -> Compilation:
-    """Run a command that compiles programs, in an environment; return its dump.
+    """Run a command that compiles programs with the ``python`` of an environment.
 
-    ``python`` of the command is that of the environment, `python`; ``XLA_FLAGS`` of the user are
-    kept. The empty `folder` gets dump and log.
+    The empty `folder` gets dump and log; ``XLA_FLAGS`` of the user are kept.
     """
     dump, home = folder / "dump", Path(python).parent
     dump.mkdir(parents=True)

@@ -62,13 +62,9 @@ if TYPE_CHECKING:
 class Figures:
     """Figures of one compile, of one device in one run; None where not known.
 
-    Attributes:
-        host_bytes: Arguments, outputs, aliased and temporaries in host memory.
-        flops: Arithmetic of matrix products and convolutions.
-        equal_share_flops: That of the whole program over the number of devices.
-        wire_by_axis: Bytes that leave the device, by mesh axes.
-        peak_source: Source line of the instruction at the peak.
-        is_exact: Whether the memory is XLA's buffer assignment, and no estimate.
+    `host_bytes` are arguments, outputs, aliased and temporaries in host memory; `flops` those of
+    products; `equal_share_flops` those of the whole program over the devices; `peak_source` the
+    line of the instruction at the peak; `is_exact` where memory is XLA's buffer assignment.
     """
 
     argument_bytes: Annotated[int | None, Unit.BYTES, "arguments"] = None
@@ -147,10 +143,8 @@ class Difference:
 class Reproduction(Records[Difference]):
     """Figures of a dump that its program, compiled again, does not have.
 
-    Attributes:
-        is_equal: Whether all figures are equal; None if the dump has none to compare with.
-        compared: Number of figures compared.
-        reasons: Known reasons of a difference: versions, options, constants.
+    `is_equal` is None if the dump has none of the figures `compared`; `reasons` are known causes of
+    a difference: versions, options, constants.
     """
 
     KIND: ClassVar[str] = "reproduction"
@@ -194,14 +188,10 @@ _AUTOTUNE = "xla_gpu_autotune_level"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """Means of compiling.
+    """Interpreter whose jax compiles, and limits.
 
-    Attributes:
-        python: Interpreter whose jax compiles; a name is that of a program on ``PATH``.
-        minutes: Longest time of one compile.
-        until: Time at which compiles end, by `time.monotonic`; None for no such limit.
-        is_full: Whether compiles go on to their end, and not only until memory and collectives are
-            known.
+    `minutes` is the longest time of one compile; `until` ends all, by `time.monotonic`; `is_full`
+    compiles go on to their end, beyond memory and collectives.
     """
 
     python: str = sys.executable
@@ -306,13 +296,8 @@ _CODE_SHARE = 0.005
 class Base:
     """A module compiled again without changes.
 
-    Attributes:
-        program: Its program; None if the dump lacks it.
-        target: Target without changes; None if it is not known.
-        flags: Flags of the dump that are not the compiler's own.
-        own: Figures of the dump; `figures` are those of the compile, `again`.
-        refusal: Why it cannot be compiled.
-        notes: Limits of the answer.
+    `own` are figures of the dump, `figures` those of the compile, and `flags` those of the dump
+    that are not the compiler's own. `refusal` states why it cannot be compiled.
     """
 
     dump: ModuleDump
@@ -391,8 +376,7 @@ def edited(
 ) -> tuple[HloModule, tuple[Change, ...]]:
     """Return a program with changes, and the changes with what they mean for each value.
 
-    Changes of other kinds are returned as they are. `meshes` are those of a program whose text
-    names none.
+    `meshes` are those of a program whose text names none.
 
     Raises:
         UsageError: If a change is malformed.
@@ -456,14 +440,8 @@ def _edit_mesh(edits: TextEdits, target: str, meshes: Sequence[Mesh]) -> list[Ch
 class Recompiled:
     """One module compiled again, without and with changes.
 
-    Attributes:
-        known: The module without changes.
-        target: Target with the changes.
-        again: The compile with them; None without one.
-        predicted: Figures with the changes; None where there are none, or XLA refused.
-        alone: Figures with each of the changes only; empty if not compiled alone.
-        dump: Folder of the new dump; None if there is none.
-        notes: Sentences on limits of the answer.
+    `again` is the compile with the changes and `predicted` has its figures, None where there are
+    none or XLA refused; `alone` those of each change only, empty if not compiled alone.
     """
 
     known: Base
@@ -517,12 +495,7 @@ class Recompiled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """A program with changes, to be compiled.
-
-    Attributes:
-        module: The program with the changes; None where nothing can be compiled.
-        target: Target; None if it is not known.
-    """
+    """A program with changes, to be compiled; no module where nothing can be."""
 
     module: HloModule | None
     changes: tuple[Change, ...]

@@ -1,15 +1,12 @@
 """Shardings of arguments, results and intermediate values (constraints), edited in the text.
 
-A constraint is a custom call ``Sharding``. Where it is dropped, its users get its operand; a line
-drops those of the functions that it calls, too. Where it is added at a line, it comes between an
-instruction of the line and its users on other lines. As in jax, the gradient of a value is
-constrained too: in the parts of the program that ``transpose`` made, the operands that come from
-another line to an instruction of this one.
+A constraint is a custom call ``Sharding``. Where it is dropped, its users get its operand. Where it
+is added at a line, it comes between an instruction of the line and its users on other lines. As in
+jax, the gradient of a value is constrained too: in the parts of the program that ``transpose``
+made, the operands that come from another line to an instruction of this one.
 
-What a loop saves for the gradients was chosen when the program was traced, and stays: jax saves a
-value before and after a constraint apart, so temporaries of such a loop can differ by one of them.
+What a loop saves for the gradients was chosen when the program was traced, and stays.
 
-Partition specs are over a mesh of the program, which can be given other sizes.
 """
 
 from __future__ import annotations
@@ -69,10 +66,7 @@ _NO_ARRAYS = {"tuple", "parameter", "get-tuple-element", "constant"}
 def edit_constraint(
     edits: TextEdits, requests: Iterable[str], meshes: Sequence[Mesh] = ()
 ) -> list[Change]:
-    """Drop and add sharding constraints.
-
-    A request is ``drop step.py:31`` or ``add step.py:31=P('data')``; a file matches by its last
-    names. `meshes` are those of a program whose text names none.
+    """Drop and add constraints: ``drop step.py:31``, ``add step.py:31=P('data')``.
 
     Raises:
         UsageError: If a request is malformed.
@@ -234,11 +228,9 @@ _MESH_NAME = re.compile(r"<@([\w.$-]+)")
 def edit_sharding(
     edits: TextEdits, requests: Iterable[str], meshes: Sequence[Mesh] = ()
 ) -> list[Change]:
-    """Shard arguments and results.
+    """Shard arguments by pattern, ``PATTERN=P(..)``, and results, ``result{3}=P(..)``.
 
-    A request is ``PATTERN=P(..)``: arguments by pattern, a result as ``result{3}``. A result that
-    an argument is donated to gets the argument's sharding, unless a request names it. `meshes` are
-    those of a program whose text names none.
+    A result that an argument is donated to gets the argument's sharding, unless it is named too.
 
     Raises:
         UsageError: If a request is malformed.
@@ -268,11 +260,7 @@ def edit_sharding(
 
 
 class _Sharder:
-    """Edits of the shardings of one module.
-
-    Attributes:
-        followers: Arguments with the results that get their shardings.
-    """
+    """Edits of the shardings of one module; results follow arguments (`followers`)."""
 
     def __init__(self, edits: TextEdits, meshes: ProgramMeshes) -> None:
         self.edits, self.module, self.meshes = edits, edits.module, meshes
@@ -411,12 +399,7 @@ def _rank(value: ShardedValue) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshSharding:
-    """A partition spec over one of the program's meshes.
-
-    Attributes:
-        name: Name of the mesh in the text; None for a text without Shardy's meshes.
-        names_axes: Whether ``sharding=`` of this text names mesh axes.
-    """
+    """A partition spec over one of the program's meshes; without a name for Shardy's."""
 
     spec: PartitionSpec
     mesh: Mesh
@@ -523,8 +506,6 @@ def mesh_splits(
 ) -> tuple[str, ...]:
     """Return every split of devices over the axes of a program's mesh: ``data=4,model=2``.
 
-    `meshes` are those of a program whose text names none; `devices` are the program's unless given.
-
     Raises:
         UsageError: If the program has no mesh, or several.
     """
@@ -575,8 +556,6 @@ def axis_sizes(request: str) -> dict[str, int]:
 
 def edit_mesh(edits: TextEdits, sizes: Mapping[str, int], meshes: Sequence[Mesh] = ()) -> str:
     """Give mesh axes other sizes, in all of the text; return what that means.
-
-    `meshes` are those of a program whose text names none.
 
     Raises:
         InapplicableError: If it cannot be done; the edits are then of no use.

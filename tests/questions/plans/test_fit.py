@@ -264,15 +264,6 @@ def test_attempts_of_unknown_size_are_the_least_close() -> None:
     assert closest([unknown, large, attempt(B, total=7, fits=False)], 2)[1] == large
 
 
-def test_smaller_hardware_comes_first() -> None:
-    small, large = Place(target="v5e:2x2", devices=4), Place(target="v5e:2x4", devices=8)
-    plans = [
-        Attempt(place=one, total_bytes=2 if one is small else 1, fits=True)
-        for one in (large, small)
-    ]
-    assert [one.place for one in chosen_plans(plans)] == [small, large]
-
-
 # ---- search of combinations --------------------------------------------------------------------
 
 BASE = 100
@@ -332,21 +323,12 @@ def test_changes_that_raise_memory_are_not_combined() -> None:
     assert all("b" not in {c.change for c in one.changes} for one in found[3:])
 
 
-def test_changes_of_one_value_are_not_combined() -> None:
-    found = tried(60, {"a": 30, "b": 20}, a="w", b="w")
-    assert [len(one.changes) for one in found] == [1, 1]
-
-
 def test_search_ends_when_enough_plans_fit() -> None:
     names = {str(number): 50 for number in range(12)}
     changes = [candidate(name) for name in names]
     base = Attempt(place=Place(), total_bytes=BASE, fits=False)
     search = Search(base, 60, AddedSavings(60, names))
     assert (len(search.run(changes)), len(search.attempts)) == (8, 4)
-
-
-def test_attempts_without_time_are_missing() -> None:
-    assert len(tried(10, {"a": 30, "b": 20, "c": 15}, most=2)) == 2
 
 
 def test_small_arrays_are_not_worth_a_compile_and_donations_come_first() -> None:

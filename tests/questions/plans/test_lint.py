@@ -19,7 +19,6 @@ from hlo_lens.questions.findings.findings import Findings
 from hlo_lens.questions.findings.page import FindingsView, lint_report
 from hlo_lens.questions.findings.rule import all_rules
 from tests.corpus import ROOT
-from tests.questions.matching.test_async_sugar import SUGAR, WRAPPED
 
 if TYPE_CHECKING:
     from hlo_lens.questions.findings.rule import Rule
@@ -67,29 +66,6 @@ def test_csv_has_a_row_for_each_finding_of_json() -> None:
     assert [row["message"] for row in rows] == [one["message"] for one in module["findings"]]
 
 
-_SAVING_KEYS = {
-    "saved_bytes": "bytes",
-    **{name: name for name in ("basis", "sent_bytes", "flops", "seconds")},
-}
-"""Columns of CSV and keys of JSON of the same figure."""
-
-
-@pytest.mark.parametrize("code", ["M001", "M002", "M003", "C002"])
-def test_csv_of_lint_and_check_has_the_savings_of_json(code: str) -> None:
-    (module,) = json.loads(_run("lint", WASTEFUL, "--select", code, "-f", "json")[1])["modules"]
-    savings = [one["saves"] for one in module["findings"]]
-    expected = [
-        ["" if one[key] is None else str(one[key]) for key in _SAVING_KEYS.values()]
-        for one in savings
-    ]
-    assert expected
-    alone = _run("lint", WASTEFUL, "--select", code, "-f", "csv")[1]
-    checked = _run("check", WASTEFUL, "--fail-on", f"findings.{code}>0", "-f", "csv")[1]
-    for text in (alone, checked.partition("\n\n")[2]):
-        rows = csv.DictReader(text.splitlines())
-        assert [[row[name] for name in _SAVING_KEYS] for row in rows] == expected
-
-
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_explain_prints_the_whole_description(rule: Rule) -> None:
     code, out, _ = _run("explain", rule.code)
@@ -97,11 +73,6 @@ def test_explain_prints_the_whole_description(rule: Rule) -> None:
     text = " ".join(out.split())
     assert rule.text.title in text
     assert all(" ".join(part.split()) in text for part in rule.text.parts.values())
-
-
-def test_explain_without_a_code_lists_the_rules() -> None:
-    out = _run("explain")[1]
-    assert all(f"{rule.code}  {rule.name}" in out for rule in all_rules())
 
 
 def test_explain_of_an_unknown_code_names_the_nearest() -> None:
@@ -178,15 +149,6 @@ def test_a_text_with_the_program_of_a_dump_beside_it_is_counted_once() -> None:
     assert len(alone["modules"][0]["findings"]) == 1
 
 
-def test_a_text_that_prints_async_operations_in_another_way_is_a_copy(tmp_path: Path) -> None:
-    for name, text in (("module_0001.jit_m.after_optimizations", WRAPPED), ("as_text", SUGAR)):
-        (tmp_path / f"{name}.txt").write_text(text)
-    copies = {one.name: one.copy_of for one in lint(tmp_path).modules}
-    assert copies == {"module_0001.jit_m": "", "as_text.txt": "module_0001.jit_m"}
-    (tmp_path / "as_text.txt").write_text(SUGAR.replace("[0:4]", "[4:8]"))
-    assert {one.copy_of for one in lint(tmp_path).modules} == {""}
-
-
 def test_a_text_of_another_program_is_no_copy(tmp_path: Path) -> None:
     (text,) = Path(WASTEFUL).glob("*cpu_after_optimizations.txt")
     (tmp_path / text.name).write_bytes(text.read_bytes())
@@ -196,24 +158,6 @@ def test_a_text_of_another_program_is_no_copy(tmp_path: Path) -> None:
     assert [one.copy_of for one in lint(tmp_path).modules] == ["", ""]
     (tmp_path / "as_text.txt").write_text(text.read_text())
     assert [one.copy_of for one in lint(tmp_path).modules] == ["module_0000.jit_wasteful_step", ""]
-
-
-def test_configs_of_generated_code_make_no_other_program(tmp_path: Path) -> None:
-    folder = ROOT / "sample_dumps" / "tpu" / "wasteful"
-    (file,) = (one for one in folder.iterdir() if one.name.endswith("after_optimizations.txt"))
-    text, config = file.read_text(), '"flag_configs":[]'
-    assert config in text
-    (tmp_path / file.name).write_text(text)
-    module = file.name.partition(".after_opt")[0]
-    for field, copy_of in (
-        ('"window_config":{"output_window_bounds":["1","8"]}', module),
-        ('"retry_config":{"retry_count":"0"}', module),
-        ('"custom_call_config":{"body":"TUzv"}', ""),
-    ):
-        (tmp_path / "as_text.txt").write_text(text.replace(config, f"{field},{config}", 1))
-        found = {one.name: one.copy_of for one in lint(tmp_path).modules}
-        assert found.pop("as_text.txt") == copy_of
-        assert list(found.values()) == [""]
 
 
 def _tries(*arguments: str) -> list[str]:

@@ -10,10 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from hlo_lens.cli import main
-from hlo_lens.hlo.metadata import SourceLocation
-from hlo_lens.questions.findings.finding import Finding
-from hlo_lens.questions.findings.findings import Findings
-from hlo_lens.questions.findings.page import FindingsView, finding_annotations
 from tests.corpus import ROOT
 
 if TYPE_CHECKING:
@@ -162,36 +158,6 @@ def test_check_accepts_the_table_of_lint_in_a_budget(folder: Path) -> None:
     assert _run("check", WASTEFUL, "--budget", str(budget))[0] == 0
 
 
-def test_check_with_settings_of_lint_alone_needs_another_rule(folder: Path) -> None:
-    budget = folder / "hlo-lens.toml"
-    budget.write_text('[lint]\nselect = ["M001"]\n')
-    options = ("check", WASTEFUL, "--budget", str(budget))
-    code, _, err = _run(*options)
-    assert code == 2
-    assert f"{budget}: no rule in it: [lint] has settings of hlo-lens lint; add [[budget]]" in err
-    code, out, _ = _run(*options, "--fail-on", "memory.temp_bytes>1GiB")
-    assert code == 0
-    assert f" budget {budget}: no rule in it " in " ".join(out.split())
-    code, out, _ = _run(*options, "--baseline", WASTEFUL)
-    assert (code, "collectives.static.*" in out) == (0, True)
-
-
-def test_check_counts_by_the_nearest_settings_and_not_by_those_of_the_budget(folder: Path) -> None:
-    """A budget with settings of lint does not change what is counted, unless it is the nearest."""
-    rule = '[[budget]]\nmetric = "findings.M003"\nequals = 50\n'
-    (folder / "budget.toml").write_text(f'[lint]\nignore = ["M003"]\n\n{rule}')
-    code, out, _ = _run("check", WASTEFUL, "--budget", "budget.toml")
-    assert (code, "\nlint " in out) == (1, False)
-    count = len([one for one in _findings() if one["code"] == "M003"])
-    assert f"fail    findings.M003  {count} " in out
-    (folder / "hlo-lens.toml").write_text('[lint]\nignore = ["M003"]\n')
-    code, out, _ = _run("check", WASTEFUL, "--budget", "budget.toml")
-    assert code == 1
-    assert "fail    findings.M003  0 " in out
-    assert f" lint [lint] of {folder / 'hlo-lens.toml'} " in " ".join(out.split())
-    assert "M003" not in _codes()
-
-
 def test_check_says_that_settings_are_wrong(folder: Path) -> None:
     (folder / "hlo-lens.toml").write_text('[lint]\nignore = ["M9"]\n')
     out = _run("check", WASTEFUL, "--fail-on", "findings.all>99")[1]
@@ -256,15 +222,6 @@ def test_a_damaged_baseline_is_refused(folder: Path) -> None:
 # ---- what is said of findings that do not count, and of those not known --------------------------
 
 
-def test_reasons_are_summed_and_comments_that_cannot_be_read_are_said(folder: Path) -> None:
-    assert list(folder.iterdir()) == []
-    out = _run("lint", WASTEFUL, "--select", "M001")[1]
-    assert out.count(" left out: by code") == 1
-    assert "comments not read: wasteful.py not found from the current folder" in out
-    (module,) = json.loads(_run("lint", WASTEFUL, "-f", "json")[1])["modules"]
-    assert "programs/wasteful.py" in module["unread_sources"]
-
-
 def test_comments_annotations_and_sarif_have_the_same_files(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,22 +239,6 @@ def test_comments_annotations_and_sarif_have_the_same_files(
     lines[99] = "h = f(x)  # hlo-lens: ignore[M001]"
     (folder / "tools" / "programs" / "wasteful.py").write_text("\n".join(lines))
     assert "1 suppressed" in _run("lint", WASTEFUL, "--select", "M001")[1]
-
-
-def test_suppressed_findings_are_counted_by_their_reason(folder: Path) -> None:
-    _run("lint", WASTEFUL, "-f", "json", "-o", "known.json")
-    out = _run("lint", WASTEFUL, "--baseline", "known.json")[1]
-    count = len(_findings())
-    assert f"{count} findings suppressed: baseline known.json" in out
-    assert "what a code means" not in out
-    assert (folder / "known.json").exists()
-
-
-def test_annotations_of_findings_without_a_line_are_at_the_call() -> None:
-    found = Findings(findings=(Finding(message="m", fix="f", code="M003"),))
-    call = SourceLocation(file="step.py", line=7)
-    (note,) = finding_annotations(FindingsView(name="m", findings=found, place=call))
-    assert note.source == "step.py:7"
 
 
 def test_a_text_that_is_not_whole_has_no_findings_in_what_was_read(tmp_path: Path) -> None:

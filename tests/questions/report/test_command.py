@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -126,26 +125,3 @@ def test_closed_output_prints_no_error(dump: str) -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == exit_codes.BROKEN_PIPE
-
-
-def test_closed_messages_cost_no_results(dump: str, tmp_path: Path) -> None:
-    small = LOOP.replace("jit_step", "jit_cut").partition("  less = ")[0]
-    (tmp_path / "module_0002.jit_cut.cpu_after_optimizations.txt").write_text(small)
-    for path, code in ((str(tmp_path), 0), (f"{dump}.no", exit_codes.UNREADABLE)):
-        read, write = os.pipe()
-        os.close(read)
-        command = [sys.executable, "-m", "hlo_lens", "report", path]
-        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=write, check=False)
-        os.close(write)
-        assert (run.returncode, b"jit_step" in run.stdout) == (code, not code)
-
-
-def test_names_outside_the_encoding_are_escaped(dump: str, tmp_path: Path) -> None:
-    path = tmp_path / "greek.txt"
-    path.write_text(LOOP.replace("params", "\u03c0"), encoding="utf-8")
-    assert dump
-    command = [sys.executable, "-m", "hlo_lens", "report", str(path), "--full"]
-    env = {"PYTHONIOENCODING": "ascii", "PATH": ""}
-    run = subprocess.run(command, capture_output=True, check=False, env=env)
-    assert run.returncode == 0
-    assert b"\\u03c0['w']" in run.stdout

@@ -136,19 +136,6 @@ def test_peak_is_shown_by_what_the_text_has(tmp_path: Path, metadata: str, title
     assert "ops.py" not in page
 
 
-def test_memory_without_live_ranges_names_what_is_missing(tmp_path: Path) -> None:
-    for file in (ROOT / "sample_dumps/gpu/tp_mlp").glob(
-        "*after_optimizations-buffer-assignment.txt"
-    ):
-        text = file.read_text().replace("is_scheduled=true, ", "")
-        (tmp_path / file.name).write_text(text)
-    for file in (ROOT / "sample_dumps/gpu/tp_mlp").glob("*gpu_after_optimizations.txt"):
-        (tmp_path / file.name).write_text(file.read_text().replace("is_scheduled=true, ", ""))
-    page = output_of(["report", str(tmp_path)])
-    assert "temporaries" in page
-    assert "missing: live ranges; XLA writes it with" in page
-
-
 def test_other_modules_have_a_line_and_the_command_that_lists_them() -> None:
     text = output_of(["report", "sample_dumps/pairs/tpu"])
     assert re.search(r"^Others  \d+ other modules of \S+ in all", text, re.MULTILINE)
@@ -205,24 +192,3 @@ def test_the_training_step_beside_helpers_is_meant_alone(
         assert "--module" not in result.stdout
     everything = json.loads(output_of([*words, "--module", ".", "-f", "json"]))
     assert len(everything.get("modules", everything.get("rules"))) == 2
-
-
-def test_devices_of_a_program_for_several_slices(tmp_path: Path) -> None:
-    text = """HloModule jit_f, is_scheduled=true, num_partitions=2
-
-ENTRY main {
-  p = f32[4]{0} parameter(0), sharding={mesh['data'=4], [{'data'}]}, metadata={op_name="p"}
-  t = token[] after-all()
-  s = (f32[4]{0}, u32[], token[]) send(p, t), channel_id=1, is_host_transfer=true, \
-frontend_attributes={_xla_host_transfer_handler_name="xla_megascale_runtime"}
-  e = token[] send-done(s), channel_id=1, is_host_transfer=true
-  ROOT n = f32[4]{0} negate(p)
-}
-"""
-    (tmp_path / "module_0001.jit_f.cl_1.after_optimizations.txt").write_text(text)
-    before = text.replace("is_scheduled=true, num_partitions=2", "num_partitions=4")
-    (tmp_path / "module_0001.jit_f.cl_1.before_optimizations.txt").write_text(before)
-    page = output_of(["report", str(tmp_path)])
-    assert "\n4 devices (data=4), TPU; figures are those of one device\n" in page
-    result = CliRunner().invoke(main, ["collectives", str(tmp_path), "--mesh", "a=3"])
-    assert "has 2 devices in each slice; its mesh is data=4" in result.stderr

@@ -43,7 +43,7 @@ from hlo_lens.questions.what_if.worker import (
 )
 from hlo_lens.testing.assertions import assert_fits
 from hlo_lens.text.errors import MissingPackageError, OutputError, UsageError
-from hlo_lens.text.user_cache import bound_compiles, cache_folder, cache_state, clear_cache
+from hlo_lens.text.user_cache import bound_compiles, cache_state, clear_cache
 from tests.timing import PATIENCE_SECONDS
 
 _JAXLIB = "0" if importlib.util.find_spec("jaxlib") is None else version("jaxlib")
@@ -272,16 +272,6 @@ def test_interpreter_with_a_relative_path_compiles(
     assert row.base.argument_bytes == BYTES, row.refusal
 
 
-def test_path_of_an_interpreter_is_made_absolute_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "env").symlink_to(sys.prefix)
-    assert Means(python="env/bin/python").python == f"{Path.cwd()}/env/bin/python"
-    assert Means(python="./python").python == f"{Path.cwd()}/python"
-    assert Means(python="python3.12").python == "python3.12"
-
-
 @pytest.mark.parametrize("name", ["none", "env/bin/none", "no-such-python"])
 def test_interpreter_that_cannot_be_run_is_an_error(tmp_path: Path, name: str) -> None:
     python = str(tmp_path / name) if name == "none" else name
@@ -405,17 +395,6 @@ def test_flags_that_the_new_compile_lacks_are_those_of_the_dump() -> None:
     assert dumped_flags(dump, again) == {"xla_tpu_c": "5", "xla_d": "x"}
 
 
-def test_settings_with_time_stamps_belong_to_their_module(tmp_path: Path) -> None:
-    key = "12.module_0001.jit_f.cl_5"
-    (tmp_path / f"{key}.before_optimizations.txt").write_text(PROGRAM, "utf-8")
-    (tmp_path / f"{key}.execution_options.txt").write_text("num_replicas: 1\n", "utf-8")
-    (tmp_path / "module_0001.jit_f.cl_5.debug_options").write_text("xla_a: true\n", "utf-8")
-    (dump,) = hlo_lens.modules_of(tmp_path)
-    assert dump.setting("execution_options.txt") == "num_replicas: 1\n"
-    assert dump.setting("debug_options") == "xla_a: true\n"
-    assert dump.setting("tpu_comp_env.txt") is None
-
-
 # ---- outcomes ----------------------------------------------------------------------------------
 
 
@@ -520,21 +499,6 @@ def test_program_that_does_not_fit_has_the_figures_of_its_dump(needed: str, is_k
     assert (made.module is not None, made.refusal == "") == (is_known, is_known)
 
 
-def test_plugin_that_times_kernels_compiles_without_a_gpu() -> None:
-    asked: list[dict[str, str]] = []
-
-    class Pool(Compiler):
-        def compiled(self, request: CompileRequest, versions: str = "") -> Compilation:
-            asked.append(dict(request.flags))
-            error = "INTERNAL: Expect autotune result cache hit for deviceless compilation (HLO: x"
-            return Compilation(dump=Path(), step="compile", error=error)
-
-    target = parse_target("h100_sxm")
-    made = compiled_again(program(PROGRAM, "gpu"), target, {"xla_x": "1"}, Pool(Means()))
-    assert asked == [{"xla_x": "1"}, {"xla_x": "1", "xla_gpu_autotune_level": "0"}]
-    assert "autotune" in made.refusal
-
-
 # ---- worker ------------------------------------------------------------------------------------
 
 
@@ -578,13 +542,6 @@ def test_ragged_dots_are_given_to_compilers_in_the_dialect_of_jax() -> None:
 # ---- cache -------------------------------------------------------------------------------------
 
 
-def test_cache_is_where_the_variables_say(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    assert cache_folder("compiles") == cache / "compiles"
-    monkeypatch.delenv("HLO_LENS_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
-    assert cache_folder() == Path("/x/hlo-lens")
-
-
 def test_compiles_used_least_recently_are_deleted(
     monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:
@@ -601,12 +558,3 @@ def test_compiles_used_least_recently_are_deleted(
     bound_compiles(cache / "compiles" / "new")
     assert sorted(one.name for one in (cache / "compiles").iterdir()) == ["new", "new-1"]
     assert (cache_state().compiles_bytes, cache_state().most_bytes) == (1024, 1)
-
-
-def test_doctor_shows_the_cache_and_empties_it(cache: Path) -> None:
-    (cache / "compiles" / "x").mkdir(parents=True)
-    shown = CliRunner().invoke(main, ["doctor", "-f", "json"])
-    assert f"{cache}: 1 compile" in json.loads(shown.stdout)["cache"]
-    cleared = CliRunner().invoke(main, ["doctor", "--clear-cache"])
-    assert "deleted 1 compile" in cleared.stderr
-    assert not (cache / "compiles").exists()

@@ -486,12 +486,6 @@ def test_other_texts_are_no_meshes() -> None:
         changed(SHARDY, "mesh data")
 
 
-def test_own_mesh_changes_nothing() -> None:
-    made = changed(SHARDY, "mesh data=2", meshes=())
-    assert made.notes == ["it is the program's own mesh"]
-    assert made.text == SHARDY
-
-
 def test_mesh_of_as_many_devices_names_the_axes_of_a_text_without_names() -> None:
     shard = "shard x=P(None, 'model')"
     named = changed(GSPMD, "mesh data=2,model=4", shard, meshes=())

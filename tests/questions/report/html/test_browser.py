@@ -104,37 +104,6 @@ def test_search_leaves_what_has_the_words(drawn: Drawer) -> None:
     assert sorted(_rows(page)) == sorted(expected)
 
 
-def test_dragging_on_the_picture_shows_a_part_of_the_schedule(drawn: Drawer) -> None:
-    page = drawn(sample_page())
-    box = page.locator("canvas.stack").bounding_box()
-    assert box is not None
-    length = page.evaluate("hloLens.module.views.memory.spaces[0].length")
-    at = "(t) => document.querySelector('.chart').chart.x(t)"
-    ends = [box["x"] + page.evaluate(at, length * share) for share in (0.25, 0.5)]
-    page.mouse.move(ends[0], box["y"] + 100)
-    page.mouse.down()
-    page.mouse.move(ends[1], box["y"] + 100, steps=4)
-    page.mouse.up()
-    shown = "[...document.querySelectorAll('.chart')].map((one) => one.chart.range)"
-    ranges = page.evaluate(shown)
-    assert ranges[0] == pytest.approx([0.25 * length, 0.5 * length], abs=2)
-    assert all(one == ranges[0] for one in ranges)  # pictures of one schedule show the same part
-    zoomed = drawn(sample_page(), page.evaluate("location.hash"))
-    assert zoomed.evaluate(shown) == ranges
-    page.locator("#view-memory").get_by_role("button", name="all").click()
-    assert page.evaluate("document.querySelector('.chart').chart.range") == [0, length]
-
-
-def test_arrow_keys_choose_an_instant(drawn: Drawer) -> None:
-    page = drawn(sample_page(), "#t=10")
-    page.locator("#view-memory canvas.stack").focus()
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("Shift+ArrowRight")
-    assert page.evaluate("location.hash") == "#w=memory&t=21"
-    page.keyboard.press("p")
-    assert "the peak" in page.locator("#view-memory .readout").inner_text()
-
-
 @pytest.mark.parametrize("picture", ["Treemap", "Icicle", "Places in the heap"])
 def test_pictures_select_a_value(drawn: Drawer, picture: str) -> None:
     page = drawn(sample_page())
@@ -180,22 +149,6 @@ def test_folded_values_keep_their_bytes(drawn: Drawer) -> None:
     assert sums[0] == sums[1]
     assert sums[2] > 0
     assert " others, each under " in page.locator("#view-alive tfoot").inner_text()
-
-
-def test_another_module_is_shown_when_it_is_chosen(open_page: Opener) -> None:
-    opened = open_page(sample_page("cpu"))
-    page = opened.open()
-    titles = page.locator("select#module option").all_inner_texts()
-    assert len(set(titles)) == len(titles) > 1
-    other = page.evaluate("hloLens.made.modules[1].title")
-    page.locator("select#module").select_option(other)
-    assert page.locator("h1").inner_text() == other
-    opened.draw_all()
-    assert page.evaluate("hloLens.selection.get('module')") == other
-    page.evaluate("hloLens.selection.set({ module: hloLens.made.modules[0].title })")
-    assert page.locator("h1").inner_text() == page.evaluate("hloLens.made.modules[0].title")
-    opened.draw_all()
-    opened.assert_quiet()
 
 
 NAMES = (
@@ -246,18 +199,6 @@ def test_hostile_names_are_text_in_every_view(drawn: Drawer, hostile: str) -> No
     assert "\u202e" not in text
 
 
-def test_an_axis_of_any_name_has_its_bytes(drawn: Drawer, hostile: str) -> None:
-    page = drawn(hostile)
-    table = page.locator("#view-collectives").get_by_label("bytes by axis").inner_text()
-    assert "__proto__" in table
-    assert "</script><b>" in table
-    assert page.locator("#view-collectives .link.idle").count() == 0
-    page.locator("#view-collectives").get_by_role("button", name="__proto__").click()
-    rows = page.locator("#view-collectives .singles tbody tr td:nth-child(2)").all_inner_texts()
-    assert rows
-    assert set(rows) == {"__proto__"}
-
-
 SAMPLE = "gpu/fsdp_transformer"
 PAPER = 680
 """Width of A4 without its margins, in pixels of the style sheet."""
@@ -287,23 +228,9 @@ def test_paper_has_all_views_whole_and_light_and_no_controls(open_page: Opener) 
     opened.assert_quiet()
 
 
-def test_pictures_are_as_wide_as_the_paper(drawn: Drawer) -> None:
-    page = drawn(sample_page(SAMPLE), width=1440)
-    page.get_by_role("button", name="Treemap", exact=True).click()
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    widths = page.locator("canvas, .rectangles > *").evaluate_all(
-        "all => all.map(one => one.getBoundingClientRect().right)"
-    )
-    assert len(widths) > 5
-    assert max(widths) <= PAPER + 3  # borders
-    page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert page.locator("canvas.stack").evaluate("one => one.offsetWidth") > PAPER
-
-
 LARGE_MODEL = CORPUS / "dumps" / "tpu-v5p-4x4x4" / "transformer" / "8b_fsdp_tp_scan.tar.gz"
 LARGEST_MODEL_PAGE = 700_000
 INSTANTS = 100_000
-STEPS = 30
 
 
 @needs_corpus

@@ -87,28 +87,6 @@ def test_lines_side_by_side_have_the_edits_of_the_command(pair: tuple[str, str])
     assert counts["removed"] == program["removed"] - program["left_out_base"]
 
 
-def test_texts_are_side_by_side_with_their_words_marked(drawn: Drawer) -> None:
-    page = drawn(_page(*FIRST))
-    view = page.locator("#view-diff")
-    assert view.get_by_label("search rows of Program").count() == 1
-    view.locator(".side-by-side", has_text="changed").first.locator("summary").click()
-    view.locator(".texts mark").first.wait_for(state="attached")  # filled when it is opened
-    marked = view.locator(".texts mark").all_inner_texts()
-    assert {"2048", "4096"} <= set(marked)
-
-
-@pytest.mark.parametrize("pair", PAIRS)
-def test_changes_are_drawn_with_their_signs(drawn: Drawer, pair: tuple[str, str]) -> None:
-    page = drawn(_page(*pair), width=360, scheme="dark")
-    view = page.locator("#view-diff")
-    peak = _view(pair)[1]["memory"]["peak.bytes"]
-    kind = "grown" if peak["delta"] > 0 else "shrunk" if peak["delta"] < 0 else "even"
-    assert kind in (view.locator(".box.delta").first.get_attribute("class") or "")
-    readout = view.locator(".readout").first.inner_text()
-    assert f"head peak {format_bytes(peak['head'])} at instant " in readout
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-
-
 def test_hostile_names_in_a_diff_do_nothing(drawn: Drawer, tmp_path: Path) -> None:
     sides = []
     for opcode in ("multiply", "subtract"):

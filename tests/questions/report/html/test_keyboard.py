@@ -44,23 +44,6 @@ def test_a_name_opens_the_card_and_escape_returns_to_it(drawn: Drawer, names: st
     assert page.locator("main").evaluate("main => main.contains(document.activeElement)")
 
 
-@pytest.mark.parametrize("picture", ["Treemap", "Icicle"])
-def test_arrow_keys_go_through_rectangles(drawn: Drawer, picture: str) -> None:
-    page = drawn(sample_page())
-    page.get_by_role("button", name=picture, exact=True).click()
-    boxes = page.locator("#view-alive .rectangles button")
-    assert boxes.count() > 3
-    stops = page.locator("#view-alive .rectangles button[tabindex='0']")
-    assert stops.count() == 1
-    stops.focus()
-    before = page.evaluate("document.activeElement.title")
-    page.keyboard.press("ArrowRight")
-    assert page.evaluate("document.activeElement.title") != before
-    page.keyboard.press("ArrowLeft")
-    assert page.evaluate("document.activeElement.title") == before
-    assert stops.count() == 1
-
-
 def _shares(boxes: Locator) -> list[float]:
     """Return the widths of boxes as shares of their picture."""
     shares: list[float] = boxes.evaluate_all(
@@ -96,23 +79,6 @@ def test_every_view_is_reached_by_links(drawn: Drawer) -> None:
 SAMPLE = "cpu/fsdp_transformer"
 
 
-def test_back_returns_to_what_was_selected_before(drawn: Drawer) -> None:
-    page = drawn(sample_page())
-    names = page.locator("#view-alive .picture tbody button.name")
-    first, second = names.nth(0).inner_text(), names.nth(1).inner_text()
-    names.nth(0).click()
-    page.wait_for_timeout(1100)  # choices within a second are one entry of the history
-    names.nth(1).click()
-    assert page.locator("aside.card h2").inner_text() == second
-    page.go_back()
-    assert page.locator("aside.card h2").inner_text() == first
-    assert page.locator("#view-alive tr.chosen").inner_text().count(first) == 1
-    page.go_back()
-    assert not page.locator("aside.card").is_visible()
-    page.go_forward()
-    assert page.locator("aside.card h2").inner_text() == first
-
-
 def test_an_address_opens_a_view(open_page: Opener) -> None:
     opened = open_page(sample_page(SAMPLE))
     opened.page.emulate_media(reduced_motion="reduce")
@@ -137,25 +103,6 @@ def test_an_instruction_marks_its_value_in_all_pictures(drawn: Drawer) -> None:
     assert page.locator("#view-alive tr.chosen").count() == 1
     assert maker in page.locator("#view-program tr.chosen").inner_text()
     assert "holds " in page.locator("aside.card").inner_text()
-
-
-def test_a_selected_value_of_the_tail_is_listed(drawn: Drawer) -> None:
-    page = drawn(sample_page(SAMPLE))
-    rows = page.locator("#view-alive .picture tbody tr")
-    listed = rows.count()
-    last = page.evaluate(
-        """() => {
-          const { model } = document.querySelector(".chart").chart;
-          const { size } = model.values;
-          return model.name(model.alive(model.peakPlace).values.sort((a, b) =>
-            size[a] - size[b] || (model.name(a) < model.name(b) ? 1 : -1))[0]);
-        }"""
-    )
-    total = page.locator("#view-alive tfoot tr").last.inner_text()
-    page.evaluate("name => hloLens.selection.set({ value: name })", last)
-    assert rows.count() == listed + 1
-    assert last in page.locator("#view-alive tr.chosen").inner_text()
-    assert page.locator("#view-alive tfoot tr").last.inner_text() == total
 
 
 PICTURES = ("Table", "Treemap", "Icicle", "Places in the heap")
@@ -207,17 +154,3 @@ def test_other_pages_break_no_rule_of_axe(
     page.evaluate(axe)
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert _violations(page) == []
-
-
-def test_every_picture_has_a_table_beside_it(drawn: Drawer) -> None:
-    page = drawn(sample_page(AXE_SAMPLE))
-    assert page.locator("[role=img]:not([aria-label])").count() == 0
-    for picture in PICTURES[1:]:
-        page.get_by_role("button", name=picture, exact=True).click()
-        assert page.locator("#view-alive .picture details.numbers").count() == 1
-    page.locator("#view-alive details.numbers > summary").click()
-    rows = page.locator("#view-alive details.numbers tbody tr")
-    rows.first.wait_for(state="attached")
-    assert rows.count() > 20
-    for place in ("#view-memory", "#view-collectives .block", "figure.mesh"):
-        assert page.locator(f"{place} details.numbers").count() >= 1

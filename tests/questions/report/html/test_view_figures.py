@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,12 +10,9 @@ import pytest
 from hlo_lens import report_on
 from hlo_lens.text.units import format_bytes
 from tests.commands import output_of
-from tests.corpus import SAMPLES
 from tests.questions.report.html.pages import data_of, page_of, sample_page
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.questions.report.html.conftest import Drawer
 
 
@@ -220,25 +216,6 @@ def test_a_bar_opens_its_collective_in_all_views(drawn: Drawer) -> None:
     assert not page.locator("aside.card").is_visible()
 
 
-def test_the_work_that_covers_a_collective_is_listed(drawn: Drawer) -> None:
-    rows = _printed("collectives", SAMPLE)["collectives"]["rows"]
-    one = next(row for row in rows if row["overlap_instructions"])
-    page = drawn(sample_page(SAMPLE), f"#i={one['name']}")
-    readout = page.locator("#view-collectives .readout")
-    assert format_bytes(one["wire_bytes_per_run"]) in readout.inner_text()
-    assert readout.locator("button").count() == 1 + one["overlap_instructions"]
-
-
-def test_operands_and_users_of_an_instruction_can_be_opened(drawn: Drawer) -> None:
-    page = drawn(sample_page(SAMPLE), "#i=all-gather.98")
-    card = page.locator("aside.card")
-    assert "all-gather(%param_0.983)" in card.locator("pre.hlo").inner_text()
-    card.get_by_role("button", name="param_0.983").click()
-    assert card.locator("h2").inner_text() == "param_0.983"
-    assert "all-gather.98" in card.inner_text()
-    assert "param_0.983'" in card.locator(".command code").inner_text()
-
-
 def test_a_chosen_parameter_is_drawn_over_the_devices(drawn: Drawer) -> None:
     page = drawn(sample_page(SAMPLE))
     view = page.locator("#view-sharding")
@@ -247,14 +224,6 @@ def test_a_chosen_parameter_is_drawn_over_the_devices(drawn: Drawer) -> None:
     assert "64,256] of 64.0KiB on each device" in view.locator(".drawing").inner_text()
     view.get_by_role("button", name="show in the memory").click()
     assert "state.m['embedding']" in page.locator("aside.card").inner_text()
-
-
-def test_sizes_are_printed_as_in_the_text_report(drawn: Drawer) -> None:
-    page = drawn(sample_page())
-    sizes = [0, 1023, 1024, (1 << 20) - 1, 1_500_000, 19 << 20, (1 << 40) - 1, 1 << 52]
-    sizes += [2752512, 1152 * 1024, 2432 * 1024, 1024 * 1024 + 512 * 10 + 256, 1088, 1856]  # ties
-    printed = page.evaluate(f"{sizes}.map(hloLens.formatBytes)")
-    assert printed == [format_bytes(size) for size in sizes]
 
 
 ORDER = (0, 1, 3, 2, 6, 7, 5, 4)
@@ -267,60 +236,3 @@ ARGUMENTS = """tpu_topology_args {
   wrap { }
 }
 """
-
-
-def _dump(folder: Path, order: tuple[int, ...], arguments: str = ARGUMENTS) -> str:
-    """Return a copy of a dump for eight TPUs with the files that libtpu writes next to it."""
-    for file in (SAMPLES / "tpu" / "tp_mlp").glob("module_0000*.txt"):
-        shutil.copy(file, folder)
-    stem = "module_0000.jit_train_step.cl_1003875606"
-    (folder / f"{stem}.target_arguments.txt").write_text(arguments, "utf-8")
-    devices = "".join(f"  computation_devices {{ replica_device_ids: {one} }}\n" for one in order)
-    config = f"static_device_assignment {{\n  replica_count: 1\n{devices}}}\n"
-    (folder / f"{stem}.hlo_module_config.txt").write_text(config, "utf-8")
-    return str(folder)
-
-
-def _page(path: str) -> str:
-    return output_of(["report", path, "-f", "html"])
-
-
-def _mesh(page: str) -> dict[str, Any]:
-    views = data_of(page)["hlo-lens-views"]["modules"][0]["views"]
-    found: dict[str, Any] = views["collectives"]["meshes"][0]
-    return found
-
-
-@pytest.mark.parametrize(("order", "near"), [(ORDER, 8), (tuple(range(8)), 4)])
-def test_neighbours_on_neighbouring_chips_are_counted(
-    drawn: Drawer, tmp_path: Path, order: tuple[int, ...], near: int
-) -> None:
-    page = drawn(_page(_dump(tmp_path, order)))
-    figure = page.locator("#view-collectives figure.mesh")
-    text = figure.inner_text()
-    assert f"{near} of 8 pairs of neighbours in the mesh are on neighbouring chips" in text
-    assert figure.locator("path.far").count() == 8 - near
-    assert figure.locator("rect.device").count() == 8
-    figure.locator("details.numbers > summary").click()
-    rows = figure.locator("details.numbers tbody tr")
-    rows.first.wait_for(state="attached")
-    cells = [[int(cell.inner_text()) for cell in row.locator("td").all()] for row in rows.all()]
-    assert cells == [[k, 0, one % 2, one // 2, 0, 0] for k, one in enumerate(order)]
-    assert "data=2 x model=4" in text
-
-
-def test_links_around_the_edges_are_next_to_each_other(drawn: Drawer, tmp_path: Path) -> None:
-    order = (0, 2, 4, 6, 1, 3, 5, 7)  # the model axis along y, which has four chips
-    arguments = ARGUMENTS.replace("wrap { }", "wrap { y: true }")
-    page = drawn(_page(_dump(tmp_path, order, arguments)))
-    figure = page.locator("#view-collectives figure.mesh")
-    assert "links wrap around along y" in figure.inner_text()
-    assert "8 of 8 pairs of neighbours in the mesh are on neighbouring chips" in figure.inner_text()
-    assert (figure.locator("path.around").count(), figure.locator("path.far").count()) == (2, 0)
-
-
-def test_without_places_the_order_is_that_of_the_mesh(drawn: Drawer) -> None:
-    page_text = _page("sample_dumps/gpu/tp_mlp")
-    assert _mesh(page_text)["topology"] is None
-    page = drawn(page_text)
-    assert "in the order of the mesh" in page.locator("#view-collectives .mesh-place").inner_text()
