@@ -17,9 +17,7 @@ from hlo_lens.load.files import read_source
 from hlo_lens.load.programs import modules_of
 from hlo_lens.program.summary import assumed_target
 from hlo_lens.questions.check import check
-from hlo_lens.questions.check.checked import compare
 from hlo_lens.questions.check.rules import short_rule
-from hlo_lens.questions.plans.page import bisect_report
 from hlo_lens.questions.plans.plans import (
     BAD,
     GOOD,
@@ -29,7 +27,6 @@ from hlo_lens.questions.plans.plans import (
     first_bad,
     smallest_bad,
 )
-from hlo_lens.questions.what_if.combinations import copy_dump, require_empty
 from hlo_lens.questions.what_if.compiling import (
     OPTION_TEXTS,
     options_of,
@@ -52,9 +49,7 @@ from hlo_lens.text.user_cache import COMPILES, cache_folder
 if TYPE_CHECKING:
     from hlo_lens.load.devices import Target
     from hlo_lens.load.programs import Program, Progress
-    from hlo_lens.questions.diff.dump_diff import Diff
     from hlo_lens.questions.what_if.compiling import Compilation, SourceProgram
-    from hlo_lens.render.table import Report
 
 # ---- steps -------------------------------------------------------------------------------------
 
@@ -289,26 +284,6 @@ def _flags_search(
 # ---- the whole search --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bisected:
-    """Answer of a search; `diff` has the changes from the last good step to the first bad one."""
-
-    bisection: Bisection
-    diff: Diff | None = None
-
-    @property
-    def report(self) -> Report:
-        """The output of ``hlo-lens bisect``."""
-        return bisect_report(self.bisection, None if self.diff is None else self.diff.report())
-
-    def to_dict(self) -> Mapping[str, object]:
-        """Return the JSON object that ``hlo-lens bisect -f json`` prints."""
-        return self.report.data
-
-    def __str__(self) -> str:
-        return str(self.report)
-
-
 def bisect(
     program: Program | None = None,
     *,
@@ -319,11 +294,10 @@ def bisect(
     command: Sequence[str] = (),
     module: str | None = None,
     target: str = "",
-    output: str | Path | None = None,
     python: str = sys.executable,
     minutes: float = 30.0,
     progress: Progress | None = None,
-) -> Bisected:
+) -> Bisection:
     """Find the version of jax or libtpu, or the flags of XLA, that made a program worse.
 
     Args:
@@ -336,7 +310,6 @@ def bisect(
         command: Command that compiles programs, run in place of compiling `program`.
         module: Regular expression to find in the name of the module.
         target: Device and topology; that of the dump if empty.
-        output: Folder for the dumps of the last good and the first bad step.
         python: Interpreter whose jax compiles where flags are searched.
         minutes: Longest time of one step.
         progress: Called with steps done and steps expected.
@@ -344,14 +317,12 @@ def bisect(
     Raises:
         UsageError: If the versions are not understood, or the program is missing.
         MissingPackageError: If an end cannot be installed, or no index has the versions between.
-        OutputError: If the folder is not empty or cannot be written.
     """
     rules = (fail_on,) if isinstance(fail_on, str) else tuple(fail_on)
     if not rules:
         raise UsageError("name what makes a version bad: --fail-on 'memory.total_bytes>+1%'")
     for rule in rules:
         short_rule(rule)  # an error before the first compile
-    require_empty(output)
     if (flags is None) == (not good and not bad):
         raise UsageError("give --good and --bad, two versions, or --flags, two dumps")
     if command and (program is not None or flags is not None):
@@ -367,8 +338,8 @@ def bisect(
         pattern = NamePattern(f"^{re.escape(compiled.module.name)}$")
     judge = StepJudge(compile=compile_, rules=rules, pattern=pattern, progress=progress)
     if flags is not None:
-        return _with_diff(_flags_search(judge, flags, module), output, pattern)
-    return _with_diff(_versions_search(judge, good, bad), output, pattern)
+        return _flags_search(judge, flags, module)
+    return _versions_search(judge, good, bad)
 
 
 def _source(
@@ -388,18 +359,3 @@ def _source(
     if own is None:
         raise UsageError("the dump does not name its device: name one with --target")
     return source, own
-
-
-def _with_diff(
-    search: Bisection, output: str | Path | None, pattern: NamePattern | None
-) -> Bisected:
-    good, bad = search.last_good, search.first_bad
-    if good is None or bad is None or good.dump is None or bad.dump is None:
-        return Bisected(bisection=search)
-    dumps = good.dump, bad.dump
-    if output is not None:
-        names = (Path(output) / "last_good", Path(output) / "first_bad")
-        dumps = copy_dump(good.dump, names[0]), copy_dump(bad.dump, names[1])
-        good, bad = replace(good, dump=dumps[0]), replace(bad, dump=dumps[1])
-        search = replace(search, last_good=good, first_bad=bad)
-    return Bisected(bisection=search, diff=compare(*dumps, pattern=pattern).diff)

@@ -209,22 +209,14 @@ def lint(
 _FIT_EXAMPLE = """\b
 Example:
   hlo-lens fit DIR --limit 16GiB
-  hlo-lens fit DIR --target v5e:4x4 --allow-dtype 'opt/**=bf16'
-  hlo-lens fit DIR --target 'v5e:*' --minutes 60
+  hlo-lens fit DIR --target v5e:4x4 --minutes 60
 """
 
 
 @click.command(epilog=_FIT_EXAMPLE)
 @click.argument("path", type=click.Path(allow_dash=True, readable=False))
 @limit_option
-@text_options(
-    {
-        "--target NAME": "Device and topology: v5e:4x4, h100_sxm; 'v5e:*' for the smallest slices.",
-        "--allow-dtype PATTERN=TYPE": "Try an element type of stored arguments, which changes the "
-        "numerics: 'opt/**=bf16'.",
-    },
-    is_multiple=True,
-)
+@text_options({"--target NAME": "Device and topology: v5e:4x4.  [default: the dump's]"})
 @compiling_options("Longest time of all compiles together.")
 @module_option
 @output_options
@@ -233,8 +225,7 @@ def fit(
     context: click.Context,
     path: str,
     limit: str | None,
-    target: Sequence[str],
-    allow_dtype: Sequence[str],
+    target: str | None,
     compiling: Compiling,
     pattern: NamePattern | None,
     output: Output,
@@ -242,9 +233,8 @@ def fit(
     """Find changes with which a program fits in a device's memory, by compiling it with each.
 
     PATH is a dump with the texts from before optimizations. Tried are the fixes of findings,
-    donations, shardings of replicated values, other meshes, and element types that --allow-dtype
-    names; each alone, then combined. Exit codes: 0 each module fits, as it is or with a plan; 1
-    one does not; 4 it is not known.
+    donations, shardings of replicated values, and other meshes; each alone, then combined. Exit
+    codes: 0 each module fits, as it is or with a plan; 1 one does not; 4 it is not known.
     """
     from hlo_lens.questions.plans.fit import fit_modules
 
@@ -253,8 +243,7 @@ def fit(
         plans = fit_modules(
             modules,
             limit=limit,
-            targets=target,
-            dtypes=allow_dtype,
+            target=target,
             means=compiling.means,
             path=path,
             progress=progress,
@@ -270,7 +259,7 @@ _BISECT_EXAMPLE = """\b
 Example:
   hlo-lens bisect DIR --good 'jax==0.8.0' --bad 'jax==0.9.2' --fail-on 'memory.total_bytes>+1%'
   hlo-lens bisect DIR --good 'jax==0.10.2,libtpu==0.0.42' --bad 'jax==0.10.2,libtpu==0.0.52' \\
-      --fail-on 'memory.total_bytes>+5%' -o NEIGHBOURS
+      --fail-on 'memory.total_bytes>+5%'
   hlo-lens bisect --good 'jax==0.8.0' --bad 'jax==0.9.2' --fail-on 'memory.total_bytes>4GiB' \\
       -- python aot.py
   hlo-lens bisect DIR --flags GOOD_DUMP BAD_DUMP --fail-on 'memory.total_bytes>+1%'
@@ -311,9 +300,6 @@ class _WithCommand(click.Command):
 @compiling_options(
     "Longest time of one step.", python="Python interpreter whose jax compiles with --flags."
 )
-@click.option(
-    "-o", "--output", "folder", metavar="DIR", help="Keep the last good and first bad dump here."
-)
 @format_option
 @click.pass_context
 def bisect(
@@ -326,7 +312,6 @@ def bisect(
     target: str | None,
     pattern: NamePattern | None,
     compiling: Compiling,
-    folder: str | None,
     format_: str,
 ) -> None:
     """Find the version of jax or libtpu, or the flag of XLA, that made a program worse.
@@ -349,12 +334,11 @@ def bisect(
             command=ctx.meta[_COMMAND],
             module=None if pattern is None else pattern.text,
             target=target or "",
-            output=folder,
             python=compiling.python,
             minutes=compiling.minutes,
             progress=progress,
         )
     Output(format=format_, path_out=None, rows=0, color="auto").write(answer.report)
-    if answer.bisection.problem:
-        click.echo(f"hlo-lens: error: {printable(answer.bisection.problem)}", err=True)
+    if answer.problem:
+        click.echo(f"hlo-lens: error: {printable(answer.problem)}", err=True)
         ctx.exit(exit_codes.UNPARSABLE)

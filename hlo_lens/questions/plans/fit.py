@@ -1,8 +1,7 @@
 """Search for changes and hardware with which a program fits in a memory limit, by compiling it.
 
-Hardware comes first, the smallest slice on which the program fits; then the fixes of findings and
-single changes of arguments and results, then combinations of those that saved most, then other
-meshes.
+The fixes of findings and single changes of arguments and results come first, then combinations of
+those that saved most, then other meshes.
 """
 
 from __future__ import annotations
@@ -10,14 +9,12 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo_lens.load.devices import Target, all_slices, device_count, parse_target
+from hlo_lens.load.devices import parse_target
 from hlo_lens.program.pages import meant_modules
 from hlo_lens.program.summary import own_target
 from hlo_lens.questions.findings.findings import changes_text, module_findings
@@ -50,9 +47,10 @@ from hlo_lens.questions.what_if.recompiling import (
 from hlo_lens.questions.what_if.shardings import mesh_splits, mesh_text, program_mesh
 from hlo_lens.shapes.mesh import Mesh
 from hlo_lens.text.errors import UsageError
-from hlo_lens.text.units import format_bytes, listed, parse_size, plural
+from hlo_lens.text.units import listed, parse_size, plural
 
 if TYPE_CHECKING:
+    from hlo_lens.load.devices import Target
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Program, Progress
     from hlo_lens.questions.what_if.recompiling import Base, Recompiled
@@ -153,161 +151,72 @@ class Search:
                 kept = rest if made and made[0].fits else kept
 
 
-# ---- hardware and meshes -----------------------------------------------------------------------
+# ---- one module --------------------------------------------------------------------------------
 
 _MOST_MESHES = 6
-"""Meshes of one slice, those nearest to the program's."""
+"""Other meshes of the devices, those nearest to the program's."""
 
 _NAMES_SHOWN = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Places to compile a program for: groups of one slice each, in the order of trying.
-
-    `is_open` where larger slices follow that may fit; `others` are other meshes of these devices.
-    """
-
-    groups: tuple[tuple[Place, ...], ...] = ()
-    skipped: tuple[str, ...] = ()
-    is_open: bool = False
-    others: tuple[Place, ...] = ()
-
-
-def expanded_targets(names: Sequence[str]) -> list[Target]:
-    """Return the targets of some names; ``v5e:*`` stands for all slices, smallest first.
-
-    Raises:
-        UnknownNameError: If there is no such device.
-        UsageError: If a topology is malformed.
-    """
-    groups = (all_slices(name) if name.endswith(":*") else [parse_target(name)] for name in names)
-    return list(itertools.chain(*groups))
-
-
-def places(base: Base, targets: Sequence[Target]) -> Places:
-    """Return the places to compile a program for; without targets that of the dump."""
-    if base.program is None:
-        return Places()
-    module = base.program.module
-    own, mesh = module.num_partitions * module.replica_count, None
-    if module.replica_count == 1:
-        with suppress(UsageError):  # none, or several
-            mesh = program_mesh(module, base.dump.lowered_meshes)
-    if not targets:
-        meshes = [] if mesh is None or own == 1 else _meshes(base, mesh, own)[0]
-        others = tuple(Place(mesh=one, devices=own) for one in meshes)
-        return Places(groups=((Place(devices=own),),), others=others)
-    groups: list[tuple[Place, ...]] = []
-    skipped: dict[str, list[str]] = defaultdict(list)
-    with_enough: set[str] = set()
-    for target in targets:
-        group, reason = _places_of(base, target, own, mesh, is_only=len(targets) == 1)
-        kind = target.name.partition(":")[0]
-        if mesh is None and group and kind in with_enough and len(targets) > 1:
-            group = ()  # a larger slice does not divide more
-        if mesh is None and group:
-            with_enough.add(kind)
-        if reason:
-            skipped[reason].append(target.name)
-        if group:
-            groups.append(group)
-    return Places(
-        groups=tuple(groups) or ((Place(target=targets[-1].name, devices=own),),),
-        skipped=tuple(f"{listed(names, _NAMES_SHOWN)}: {why}" for why, names in skipped.items()),
-        is_open=len(targets) > 1,
-    )
-
-
-def _places_of(
-    base: Base, target: Target, own: int, mesh: Mesh | None, *, is_only: bool
-) -> tuple[tuple[Place, ...], str]:
-    assert base.program is not None  # checked by `places`
-    count, limit = device_count(target) or own, target.memory_bytes
-    as_is = Place(target=target.name, devices=own)
-    if mesh is None:
-        text = f"the program is for {own} devices, and has no mesh to change"
-        return ((), text) if count < own else ((as_is,), "")
-    arguments = EntryArrays(base.program.module).arguments
-    needed = sum(one.global_bytes or 0 for one in arguments)
-    if limit is not None and needed > limit * count:
-        return (), f"the arguments alone are {format_bytes(needed // count)} of each device"
-    made, reason = _meshes(base, mesh, count)
-    group = [as_is] if count == own or (is_only and count > own) else []
-    group += [Place(target=target.name, mesh=one, devices=count) for one in made]
-    return tuple(group), "" if group else reason
-
-
-def _meshes(base: Base, mesh: Mesh, count: int) -> tuple[list[str], str]:
-    assert base.program is not None  # checked by `places`
+def other_meshes(base: Base) -> list[str]:
+    """Return other splits of a program's devices, those nearest to its mesh first."""
+    if base.program is None or base.program.module.num_partitions == 1:
+        return []
     module, known = base.program.module, base.dump.lowered_meshes
-    shift = math.log2(count / mesh.size) / len(mesh.axis_names)
-    wanted = [math.log2(size) + shift for size in mesh.axis_sizes]
+    try:
+        mesh = program_mesh(module, known)
+    except UsageError:  # none, or several
+        return []
+    own = mesh_text(mesh.axis_names, mesh.axis_sizes)
 
     def distance(text: str) -> float:
-        sizes = map(math.log2, Mesh.from_sizes_text(text).axis_sizes)
-        return sum(abs(one - size) for one, size in zip(wanted, sizes, strict=True))
+        sizes = zip(mesh.axis_sizes, Mesh.from_sizes_text(text).axis_sizes, strict=True)
+        return sum(abs(math.log2(one) - math.log2(size)) for one, size in sizes)
 
-    splits, reason = list[str](), ""
-    for one in sorted(mesh_splits(module, known, devices=count), key=distance):
-        if one != mesh_text(mesh.axis_names, mesh.axis_sizes):
-            _, (change,) = edited(module, [Change(kind="mesh", target=one)], known)
-            splits += [one] * change.applies
-            reason = reason or change.why_not or ""
-        if len(splits) == _MOST_MESHES:
-            break
-    return splits, reason
+    def applies(text: str) -> bool:
+        return edited(module, [Change(kind="mesh", target=text)], known)[1][0].applies
 
-
-# ---- one module --------------------------------------------------------------------------------
-
-_DONATED_PLACES = 2
-"""Places of one slice, those that need least, at which donations are tried too."""
+    splits = sorted(mesh_splits(module, known), key=distance)
+    return list(
+        itertools.islice((one for one in splits if one != own and applies(one)), _MOST_MESHES)
+    )
 
 
 class Fitting:
     """Attempts to fit one module."""
 
     def __init__(
-        self,
-        dump: ModuleDump,
-        limit_bytes: int | None,
-        targets: Sequence[Target],
-        dtypes: Sequence[str],
-        pool: Compiler,
+        self, dump: ModuleDump, limit: int | None, target: Target | None, pool: Compiler
     ) -> None:
-        self.limit_bytes, self.dtypes, self.pool = limit_bytes, dtypes, pool
-        self.base = compiled_base(base_of(dump, [one.name for one in targets]), pool)
-        self.is_unknown = self.base.target is None and not targets
-        self.places = places(self.base, targets)
+        self.pool = pool
+        self.base = compiled_base(base_of(dump, [] if target is None else [target.name]), pool)
+        self.place = Place(target="" if target is None else target.name)
+        self.limit, self.limit_source = _limit_of(limit, target or self.base.target)
+        self.is_unknown = self.base.target is None and target is None
         self.attempts: list[Attempt] = []
-        self.skipped: list[str] = list(self.places.skipped)
+        self.skipped: list[str] = []
         self.late: list[str] = []
         self.versions: dict[str, str] = {}
         self.findings = module_findings(dump).counted if dump.has_hlo else ()
 
     def fitted(self) -> FittedModule:
         """Return the plans."""
-        base, is_open = self.base, self.places.is_open
-        first = Attempt(place=Place(), why_not=base.refusal)
+        base, first = self.base, Attempt(place=Place(), why_not=self.base.refusal)
         if base.program is not None and not base.program.obstacle and not self.is_unknown:
             first = self._searched()
-        plans = chosen_plans(self.attempts)
-        shown = (plans or self.attempts or [first])[0] if is_open else first
-        limit, source = self._limit(shown.place)
         if self.late:
             names = listed(list(dict.fromkeys(self.late)), _NAMES_SHOWN)
             self.skipped.append(f"{names}: no time left (--minutes {self.pool.means.minutes:g})")
         by_hand = (o for o in self.findings if not o.changes and (o.saves.bytes or 0) > 0)
         return FittedModule(
             dump=base.dump,
-            limit_bytes=limit,
-            limit_source=source,
+            limit_bytes=self.limit,
+            limit_source=self.limit_source,
             base=first,
-            is_open=is_open,
             is_compiled=True,
             reproduced=base.reproduction.is_equal,
-            plans=plans,
+            plans=chosen_plans(self.attempts),
             attempts=tuple(self.attempts),
             skipped=tuple(self.skipped),
             by_hand=tuple(by_hand),
@@ -316,57 +225,24 @@ class Fitting:
         )
 
     def _searched(self) -> Attempt:
-        for group in self.places.groups:
-            if self._is_too_small(group[0]):
-                continue
-            made = self._compiled([(place, ()) for place in group])
-            if any(one.fits for one in made):
-                break
-            if self.places.is_open:
-                self._donate_at(closest(made, _DONATED_PLACES))
-        if not self.attempts:
+        made = self._compiled([(self.place, ())])
+        if not made:
             return Attempt(place=Place(), why_not="no time")
-        first = self.attempts[0]
-        if self.places.is_open:  # others are compared with the program on the dump's own target
-            own = self.base.figures or self.base.own
-            first = Attempt(place=Place(), figures=own, total_bytes=own.total_bytes)
-        if not chosen_plans(self.attempts):
-            self._search_at(closest([one for one in self.attempts if not one.changes], 1)[0])
+        if not made[0].fits:
+            self._search_changes(made[0])
         if not chosen_plans(self.attempts):
             best = closest(self.attempts, 1)[0].changes
-            made = self._compiled([(place, ()) for place in self.places.others])
-            if not chosen_plans(made):
-                self._donate_at(closest(made, 1), best)
-        return first
+            places = [replace(self.place, mesh=one) for one in other_meshes(self.base)]
+            others = self._compiled([(place, ()) for place in places])
+            if others and not chosen_plans(others):  # all donations cost no communication
+                place = closest(others, 1)[0].place
+                donated = [c for c in self._candidates(place) if c.kind == "donate"]
+                if changes := tuple(dict.fromkeys((*donated, *best))):
+                    self._compiled([(place, changes)])
+        return made[0]
 
-    def _is_too_small(self, place: Place) -> bool:
-        """Whether a program that is divided by all further devices would not fit at a place."""
-        limit, _ = self._limit(place)
-        best = next(iter(closest(self.attempts, 1)), Attempt(place=Place()))
-        devices, total = best.place.devices, best.total_bytes
-        if limit is None or not devices or not place.devices or total is None:
-            return False
-        least = total * devices // place.devices
-        if place.devices <= devices or least <= limit:
-            return False
-        self.skipped.append(
-            f"{place.target}: {format_bytes(total)} on {plural(devices, 'device')}, if "
-            f"divided by all, would be {format_bytes(least)} there"
-        )
-        return True
-
-    def _donate_at(self, bases: Sequence[Attempt], others: Sequence[Candidate] = ()) -> None:
-        """Try all donations together, which cost no communication, with some other changes."""
-        tried = []
-        for one in bases:
-            donated = [c for c in self._candidates(one.place) if c.kind == "donate"]
-            if changes := tuple(dict.fromkeys((*donated, *others))):
-                tried.append((one.place, changes))
-        self._compiled(tried)
-
-    def _search_at(self, base: Attempt) -> None:
-        limit, _ = self._limit(base.place)
-        if limit is None:
+    def _search_changes(self, base: Attempt) -> None:
+        if (limit := self.limit) is None:
             return
         fixes = self._fixes()
         known = {one.requests for one in fixes}
@@ -408,7 +284,7 @@ class Fitting:
         assert self.base.program is not None  # checked by `fitted`
         changes = [Change(kind="mesh", target=place.mesh)] if place.mesh else []
         module, _ = edited(self.base.program.module, changes, self.base.dump.lowered_meshes)
-        return candidates(EntryArrays(module).table, dtypes=self.dtypes)
+        return candidates(EntryArrays(module).table)
 
     # ---- compiles ------------------------------------------------------------------------------
 
@@ -445,8 +321,7 @@ class Fitting:
             return replace(attempt, why_not=_why_not(row))
         made = row.predicted if row.changes else self.base.figures
         total = row.shown.needed_bytes if made is None else made.total_bytes
-        limit, _ = self._limit(place)
-        fits = None if total is None or limit is None else total <= limit
+        fits = None if total is None or self.limit is None else total <= self.limit
         return replace(
             attempt,
             figures=made,
@@ -454,10 +329,6 @@ class Fitting:
             fits=False if row.shown.shortage else fits,
             why_not="" if made is not None else _why_not(row),
         )
-
-    def _limit(self, place: Place) -> tuple[int | None, str]:
-        target = parse_target(place.target) if place.target else self.base.target
-        return _limit_of(self.limit_bytes, target)
 
 
 def _limit_of(limit_bytes: int | None, target: Target | None) -> tuple[int | None, str]:
@@ -509,8 +380,7 @@ def fit(
     program: Program,
     *,
     limit: int | str | None = None,
-    target: str | Sequence[str] = (),
-    allow_dtype: str | Sequence[str] = (),
+    target: str | None = None,
     module: str | None = None,
     minutes: float = 30.0,
     python: str = sys.executable,
@@ -520,9 +390,7 @@ def fit(
     Args:
         program: A dump with texts from before optimizations, or a program of `from_lowered`.
         limit: Memory of one device: ``"16GiB"``, or bytes; None for that of the target.
-        target: Device and topology, ``"v5e:4x4"``; ``"v5e:*"`` for the smallest slices; a sequence
-            for alternatives; none for the dump's own.
-        allow_dtype: Element types of stored arguments that are allowed: ``"opt/**=bf16"``.
+        target: Device and topology, ``"v5e:4x4"``; None for the dump's own.
         module: Regular expression to find in the names of the modules wanted; None for all.
         minutes: Longest time of all compiles together.
         python: Interpreter whose jax compiles.
@@ -537,8 +405,7 @@ def fit(
     return fit_modules(
         modules,
         limit=limit,
-        targets=(target,) if isinstance(target, str) else target,
-        dtypes=(allow_dtype,) if isinstance(allow_dtype, str) else allow_dtype,
+        target=target,
         means=Means(python=python, minutes=minutes),
         path=path,
     )
@@ -549,8 +416,7 @@ def fit_modules(
     *,
     means: Means,
     limit: int | str | None = None,
-    targets: Sequence[str] = (),
-    dtypes: Sequence[str] = (),
+    target: str | None = None,
     path: str = "",
     progress: Progress | None = None,
 ) -> Fit:
@@ -565,16 +431,16 @@ def fit_modules(
     limit_bytes = None if limit is None else parse_size(limit)
     if limit_bytes is not None:
         modules = [one.stating(limit_bytes=limit_bytes) for one in modules]
-    expanded = expanded_targets([name.strip() for text in targets for name in text.split(",")])
-    known = [None if expanded else _known_to_fit(one, limit_bytes) for one in modules]
+    wanted = None if target is None else parse_target(target)
+    known = [None if wanted else _known_to_fit(one, limit_bytes) for one in modules]
     missing = sum(one is None for one in known)
     if missing > _MOST_MODULES:
         raise UsageError(f"there are {missing} modules to compile; choose some with --module")
     pool = Compiler(means.within(), progress)
     fitted = []
     for one, dump in zip(known, modules, strict=True):
-        made = one or Fitting(dump, limit_bytes, expanded, dtypes, pool).fitted()
-        if not (expanded or dtypes) and (made.fits or not pool.means.is_late):
+        made = one or Fitting(dump, limit_bytes, wanted, pool).fitted()
+        if wanted is None and (made.fits or not pool.means.is_late):
             keep_verdict(dump, made)
         fitted.append(made)
     return Fit(path=path, modules=tuple(fitted))

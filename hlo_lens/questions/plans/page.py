@@ -34,7 +34,6 @@ _ATTEMPT_COLUMNS = (
     Column("delta_bytes", Unit.BYTES_DELTA, "difference to the program without changes"),
     Column("wire_bytes_per_device", Unit.BYTES, "bytes that leave each device in one run"),
     Column("wire_delta_bytes", Unit.BYTES_DELTA, "difference to the program without changes"),
-    Column("fits", Unit.NONE, "whether it fits"),
     Column("why_not", Unit.NONE, "why there are no figures"),
 )
 _SHOWN = tuple(column.name for column in _ATTEMPT_COLUMNS[2:7])
@@ -97,11 +96,6 @@ class _FitPage:
         limit = "the limit" if module.limit_bytes is None else format_bytes(module.limit_bytes)
         source = f" ({module.limit_source})" if module.limit_source else ""
         no = "not known" if module.is_undecided else "no"
-        if module.is_open:
-            count = len({one.place for one in module.attempts})
-            slices = "1 slice with its mesh" if count == 1 else f"{count} slices and meshes"
-            answer = f"on {module.plans[0].place.target}" if module.plans else no
-            return f"{answer}: {limit} of a device{source}, {slices} tried"
         if base.total_bytes is None:
             answer = "with changes" if module.plans else no
             return f"{answer}: what must fit in {limit}{source} is not known without changes"
@@ -149,31 +143,18 @@ class _FitPage:
             ("plans", "Plans that fit, cheapest first", plans),
             ("attempts", "Also compiled" if plans else title, others),
         ):
-            rows, lead = [self._row(one) for one in attempts], ("target", "mesh")
-            filled = [key for k, key in enumerate(lead) if any(row[k] for row in rows)]
+            rows = [self._row(one) for one in attempts]
+            lead = ("mesh",) if any(one.place.mesh for one in attempts) else ()
+            shown = (*lead, *_SHOWN)
             if rows:
                 yield table_of(
-                    name,
-                    title_,
-                    _ATTEMPT_COLUMNS,
-                    rows,
-                    shown=(*filled, *_SHOWN),
-                    if_filled=("why_not",),
+                    name, title_, _ATTEMPT_COLUMNS, rows, shown=shown, if_filled=("why_not",)
                 )
 
     def _row(self, one: Attempt) -> Row:
-        base = self.module.base
-        return (
-            one.place.target or None,
-            one.place.mesh or None,
-            one.description,
-            one.total_bytes,
-            _minus(one.total_bytes, base.total_bytes),
-            one.wire_bytes,
-            _minus(one.wire_bytes, base.wire_bytes),
-            None if one.fits is None else "yes" if one.fits else "no",
-            one.why_not or None,
-        )
+        made = {**self._attempt_object(one), "changes": one.description}
+        made["wire_bytes_per_device"] = one.wire_bytes
+        return tuple(made[column.name] for column in _ATTEMPT_COLUMNS)
 
     def _notes(self) -> Iterator[str]:
         module = self.module
@@ -209,7 +190,6 @@ class _FitPage:
             "description": one.description,
             "target": one.place.target or None,
             "mesh": one.place.mesh or None,
-            "devices": one.place.devices,
             "fits": one.fits,
             "predicted": None if one.figures is None else one.figures.to_dict(),
             "basis": RECOMPILED if self.module.is_compiled else FROM_DUMP,
@@ -258,8 +238,8 @@ _FLAG_COLUMNS = (
 )
 
 
-def bisect_report(search: Bisection, diff: Report | None) -> Report:
-    """Return the report on a search, and on the changes from its last good step to the bad one."""
+def bisect_report(search: Bisection) -> Report:
+    """Return the report on a search."""
     answer = "no answer"
     if search.first_bad is not None:
         answer = f"first bad {search.first_bad.name}"
@@ -280,8 +260,8 @@ def bisect_report(search: Bisection, diff: Report | None) -> Report:
     )
     return Report(
         kind="bisect",
-        sections=(section, *(() if diff is None else diff.sections)),
-        data=_search_object(search, diff),
+        sections=(section,),
+        data=_search_object(search),
     )
 
 
@@ -315,7 +295,7 @@ def _step_row(step: Step) -> Row:
     return step.name, step.outcome, good, value, step.seconds, reason
 
 
-def _search_object(search: Bisection, diff: Report | None) -> dict[str, object]:
+def _search_object(search: Bisection) -> dict[str, object]:
     good, bad = search.last_good, search.first_bad
     return envelope(
         "bisect",
@@ -343,5 +323,4 @@ def _search_object(search: Bisection, diff: Report | None) -> dict[str, object]:
             "last_good": None if good is None else good.dump,
             "first_bad": None if bad is None else bad.dump,
         },
-        diff=None if diff is None else diff.data,
     )

@@ -12,7 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 from hlo_lens.questions.findings.findings import keep_answer, kept_answer
@@ -30,10 +30,7 @@ from hlo_lens.questions.what_if.arguments import (
 )
 from hlo_lens.render.result import Records, Unit
 from hlo_lens.shapes.named_sharding import axes_of_entry, spec_of_axes, written_spec
-from hlo_lens.shapes.shape import xla_name
-from hlo_lens.text.errors import UsageError
 from hlo_lens.text.names import shell_word
-from hlo_lens.text.patterns import matches
 from hlo_lens.text.units import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -46,6 +43,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.sharding.savings import Saving
     from hlo_lens.questions.what_if.edits import Change
     from hlo_lens.questions.what_if.recompiling import Figures
+    from hlo_lens.render.table import Report
 
 MOST_PLANS = 5
 
@@ -56,7 +54,6 @@ class Place:
 
     target: str = ""
     mesh: str = ""
-    devices: int | None = None
 
     @property
     def options(self) -> tuple[tuple[str, str], ...]:
@@ -105,7 +102,7 @@ class Attempt:
 
 
 def chosen_plans(attempts: Iterable[Attempt], most: int = MOST_PLANS) -> tuple[Attempt, ...]:
-    """Return the plans that fit, the cheapest first: same numerics, fewest devices, least sent.
+    """Return the plans that fit, the cheapest first: least sent.
 
     Left out is a plan with more changes than another of the same place, unless it sends less, and
     one that another beats: not dearer in anything, and cheaper in something.
@@ -119,7 +116,7 @@ def chosen_plans(attempts: Iterable[Attempt], most: int = MOST_PLANS) -> tuple[A
             or (
                 other.place == one.place
                 and set(other.changes) < set(one.changes)
-                and _cost(other)[2] <= _cost(one)[2]
+                and _cost(other)[0] <= _cost(one)[0]
             )
             for other in fitting
         )
@@ -133,10 +130,9 @@ def _beats(one: Attempt, other: Attempt) -> bool:
 
 
 def _cost(one: Attempt) -> tuple[float, ...]:
-    """Return changed numerics, devices, bytes sent (unknown is most), changes, bytes that fit."""
-    numerics = sum(change.kind == "dtype" for change in one.changes)
+    """Return bytes sent (unknown is most), changes, bytes that fit."""
     sent = math.inf if one.figures is not None and one.wire_bytes is None else one.wire_bytes or 0
-    return numerics, one.place.devices or 0, sent, len(one.changes), one.total_bytes or 0
+    return sent, len(one.changes), one.total_bytes or 0
 
 
 def closest(attempts: Iterable[Attempt], most: int = 3) -> tuple[Attempt, ...]:
@@ -154,7 +150,7 @@ class FittedModule:
     """Plans for one module.
 
     `base` is the program without changes, as compiled or as the dump has it; where several targets
-    were to be tried (`is_open`) it is on none of them. `plans` are attempts that fit, the base too;
+    were to be tried it is on none of them. `plans` are attempts that fit, the base too;
     `by_hand` are findings that save memory by changes of the Python code.
     """
 
@@ -163,7 +159,6 @@ class FittedModule:
     limit_source: str
     base: Attempt
     is_compiled: bool
-    is_open: bool = False
     reproduced: bool | None = None
     plans: tuple[Attempt, ...] = ()
     attempts: tuple[Attempt, ...] = ()
@@ -184,7 +179,7 @@ class FittedModule:
     @property
     def excess_bytes(self) -> int | None:
         """Bytes that the base is over the limit, negative if it fits; None if not known."""
-        if self.is_open or self.base.total_bytes is None or self.limit_bytes is None:
+        if self.base.total_bytes is None or self.limit_bytes is None:
             return None
         return self.base.total_bytes - self.limit_bytes
 
@@ -206,7 +201,7 @@ _SMALL = 1000
 class Candidate:
     """One change: an option of ``what-if``, and its values, all given together."""
 
-    kind: Annotated[str, "donate, shard or dtype"]
+    kind: Annotated[str, "donate or shard"]
     change: Annotated[str, "description of the change"]
     values: Annotated[tuple[str, ...], "arguments and results that it changes"]
     requests: Annotated[tuple[str, ...], "values of the option of what-if"]
@@ -217,14 +212,9 @@ class Candidate:
         return self.kind == other.kind and not set(self.values).isdisjoint(other.values)
 
 
-def candidates(table: ShardingTable, *, dtypes: Sequence[str] = ()) -> tuple[Candidate, ...]:
-    """Return the changes that could lower the memory of a program, largest saving first.
-
-    Raises:
-        UsageError: If an element type is malformed.
-    """
-    retyped = [one for text in dtypes if (one := _dtype(table, text)).saves_bytes > 0]
-    changes = [*_donations(table), *_Divisions(table).candidates(), *retyped]
+def candidates(table: ShardingTable) -> tuple[Candidate, ...]:
+    """Return the changes that could lower the memory of a program, largest saving first."""
+    changes = [*_donations(table), *_Divisions(table).candidates()]
     return tuple(sorted(changes, key=lambda one: -one.saves_bytes))
 
 
@@ -264,27 +254,6 @@ def _donations(table: ShardingTable) -> Iterator[Candidate]:
             requests=requests,
             saves_bytes=_bytes_of(values),
         )
-
-
-def _dtype(table: ShardingTable, text: str) -> Candidate:
-    pattern, _, name = text.rpartition("=")
-    if not pattern:
-        raise UsageError(f"not an element type of arguments: {text!r}; write it like 'opt/**=bf16'")
-    followers = _followers(table)
-    chosen = [value for value in table.parameters if matches(pattern, str(value.value.name))]
-    saved = 0
-    for value in chosen:
-        if (shape := value.device_shape or value.global_shape) is not None:
-            new = replace(shape, element_type=xla_name(name.strip()) or name.strip()).size_bytes
-            part = (shape.size_bytes or 0) - (new or 0)
-            saved += part * (2 if _name(value) in followers else 1)
-    return Candidate(
-        kind="dtype",
-        change=f"store {pattern} as {name.strip()}",
-        values=tuple(map(_name, chosen)),
-        requests=(text,),
-        saves_bytes=saved,
-    )
 
 
 # ---- shardings ---------------------------------------------------------------------------------
@@ -491,3 +460,17 @@ class Bisection(Records[Step]):
     flags: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
+
+    @property
+    def report(self) -> Report:
+        """The output of ``hlo-lens bisect``."""
+        from hlo_lens.questions.plans.page import bisect_report
+
+        return bisect_report(self)
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Return the JSON object that ``hlo-lens bisect -f json`` prints."""
+        return self.report.data
+
+    def __str__(self) -> str:
+        return str(self.report)

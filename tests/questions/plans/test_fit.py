@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 import hlo_lens
 from hlo_lens.cli import main
-from hlo_lens.load.devices import CPU, device_count, parse_target
+from hlo_lens.load.devices import CPU, parse_target
 from hlo_lens.questions.plans import fit as api
-from hlo_lens.questions.plans.fit import Search, expanded_targets, places, worth_trying
+from hlo_lens.questions.plans.fit import Search, other_meshes, worth_trying
 from hlo_lens.questions.plans.plans import Attempt, Candidate, Place, chosen_plans, closest
 from hlo_lens.questions.what_if.compiling import source_program
 from hlo_lens.questions.what_if.recompiling import Base, Compiler, Figures, Recompiled, Variant
@@ -161,40 +161,11 @@ def test_changes_without_time_are_listed() -> None:
     assert any("no time left" in one for one in module.skipped)
 
 
-def test_smallest_slice_that_fits_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    path = str(SAMPLES / "cpu" / "tp_mlp")
-    tried: list[str] = []
-
-    def changed(known: Base, variant: Variant, _: Compiler) -> Recompiled:
-        changes = variant.changes
-        target = next(one.target for one in changes if one.kind == "target")
-        tried.append(target)
-        total = 400 * MIB // (device_count(parse_target(target)) or 1)
-        return recompiled(known, changes, total)
-
-    monkeypatch.setattr(api, "compiled_base", lambda base, _: base)
-    monkeypatch.setattr(api, "changed_module", changed)
-    found = hlo_lens.fit(path, module="step", target="v5e:*", limit="120MiB")
-    (module,) = found.modules
-    assert {one.place.target for one in module.plans} == {"v5e:2x2"}
-    assert module.plans[0].place.mesh == "data=2,model=2"
-    assert set(tried) == {"v5e:1x1", "v5e:2x2"}
-    assert "on v5e:2x2" in str(found)
-
-
-def test_meshes_of_a_slice_are_those_nearest_to_the_program() -> None:
-    base = base_of(str(SAMPLES / "cpu" / "tp_mlp"))  # data=2, model=4
-    found = places(base, expanded_targets(["v5e:*"]))
-    by_target = {group[0].target: group for group in found.groups}
-    assert by_target["v5e:2x4"][0].mesh == ""  # as it is
-    assert by_target["v5e:2x2"][0].mesh == "data=2,model=2"
-    assert {one.devices for one in by_target["v5e:4x4"]} == {16}
-
-
-def test_slices_that_a_program_cannot_be_divided_over_are_named_with_the_reason() -> None:
-    found = places(base_of(WASTEFUL), expanded_targets(["v5e:*"]))
-    assert [one.target for group in found.groups for one in group] == ["v5e:2x4"]
-    assert "shard_map.26 (programs/wasteful.py:102)" in found.skipped[0]
+def test_meshes_are_those_nearest_to_the_program() -> None:
+    found = other_meshes(base_of(str(SAMPLES / "cpu" / "tp_mlp")))  # data=2, model=4
+    assert found[0] == "data=4,model=2"
+    assert len(found) == 3
+    assert other_meshes(base_of(WASTEFUL)) == []  # it has a shard_map
 
 
 @needs_jax
@@ -228,15 +199,13 @@ def attempt(*names: Candidate, total: int = 5, wire: int = 0, fits: bool = True)
     return Attempt(place=Place(), changes=names, figures=figures, total_bytes=total, fits=fits)
 
 
-A, B, C = candidate("a"), candidate("b"), candidate("c", "dtype")
-D = candidate("d")
+A, B, D = candidate("a"), candidate("b"), candidate("d")
 
 
-def test_plans_that_send_less_come_first_and_other_numerics_last() -> None:
-    one, other, typed = attempt(A, wire=9), attempt(B, total=6, wire=3), attempt(C, wire=3)
-    unknown = attempt(D, total=4)
-    unknown = replace(unknown, figures=Figures(total_bytes=4))
-    assert chosen_plans([one, other, typed, unknown]) == (other, one, unknown, typed)
+def test_plans_that_send_less_come_first_and_those_not_known_last() -> None:
+    one, other = attempt(A, wire=9), attempt(B, total=6, wire=3)
+    unknown = replace(attempt(D, total=4), figures=Figures(total_bytes=4))
+    assert chosen_plans([one, other, unknown]) == (other, one, unknown)
 
 
 def test_plan_that_another_beats_is_left_out() -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from hlo_lens import parse_hlo
 from hlo_lens.questions.plans.plans import Candidate, candidates
 from hlo_lens.questions.what_if.arguments import EntryArrays
-from hlo_lens.text.errors import UsageError
 
 TWO_ARGUMENTS = """\
 HloModule jit_f, entry_computation_layout={(f32[64]{0}, f32[64]{0}, s32[])->(f32[64]{0}, f32[64]{0})}
@@ -35,8 +32,8 @@ ENTRY main {
 """  # noqa: E501
 
 
-def found(text: str, *dtypes: str) -> tuple[Candidate, ...]:
-    return candidates(EntryArrays(parse_hlo(text)).table, dtypes=dtypes)
+def found(text: str) -> tuple[Candidate, ...]:
+    return candidates(EntryArrays(parse_hlo(text)).table)
 
 
 def test_donations_are_grouped_by_argument_of_the_function() -> None:
@@ -44,14 +41,6 @@ def test_donations_are_grouped_by_argument_of_the_function() -> None:
     assert (donation.kind, donation.requests) == ("donate", ("state",))
     assert donation.values == ("state.opt[0].mu", "state.w")
     assert donation.saves_bytes == 2 * 64 * 4
-
-
-def test_element_types_are_candidates_only_if_allowed() -> None:
-    both = found(TWO_ARGUMENTS, "state/opt/**=bf16")
-    assert [one.kind for one in both] == ["donate", "dtype"]
-    assert both[1].values == ("state.opt[0].mu",)
-    assert both[1].saves_bytes == 2 * 64 * 2  # the argument, and the result that it becomes
-    assert found(TWO_ARGUMENTS, "step=s32")[1:] == ()
 
 
 def test_values_of_one_shape_are_divided_together_with_their_results() -> None:
@@ -68,8 +57,3 @@ def test_changes_of_one_value_conflict() -> None:
     (donation,) = [one for one in found(SHARDED) if one.kind == "donate"][:1]
     assert shards[0].conflicts_with(shards[1])
     assert not shards[0].conflicts_with(donation)
-
-
-def test_element_type_without_a_pattern_is_refused() -> None:
-    with pytest.raises(UsageError, match="opt/"):
-        found(TWO_ARGUMENTS, "bf16")
