@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hlo_lens.questions.check.page import amount_texts, check_object
 from hlo_lens.questions.findings.finding import savings_text
@@ -152,7 +152,7 @@ class _FitPage:
                 )
 
     def _row(self, one: Attempt) -> Row:
-        made = {**self._attempt_object(one), "changes": one.description}
+        made: dict[str, Any] = {**self._attempt_object(one), "changes": one.description}
         made["wire_bytes_per_device"] = one.wire_bytes
         return tuple(made[column.name] for column in _ATTEMPT_COLUMNS)
 

@@ -468,9 +468,9 @@ class Bisection(Records[Step]):
 
         return bisect_report(self)
 
-    def to_dict(self) -> Mapping[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """Return the JSON object that ``hlo-lens bisect -f json`` prints."""
-        return self.report.data
+        return dict(self.report.data)
 
     def __str__(self) -> str:
         return str(self.report)
