@@ -75,7 +75,14 @@ _LEAST_SHOWN = 0.01
 
 def first_page(dump: ModuleDump, lead: Lead) -> Section:
     """Return the first page of a module with HLO text."""
-    activity = Section(title="", facts=tuple(_activity_facts(dump, lead)))
+    facts = [
+        (label, f"{text}: {command_on('collectives', dump)}" if label == "Sent" else text)
+        for label, text in _run_facts(dump)
+    ]
+    if others := _others_text(dump, lead):
+        facts.append(("Others", others))
+    facts.append(("More", command_on("report", dump, "--full")))
+    activity = Section(title="", facts=tuple(facts))
     return Section(
         title=summary(dump).name or dump.name,
         facts=tuple(("", text) for text in _head_lines(dump, lead)),
@@ -372,14 +379,6 @@ def _last_operation(path: str) -> str:
 
 
 # ---- what it does --------------------------------------------------------------------------------
-
-
-def _activity_facts(dump: ModuleDump, lead: Lead) -> Iterator[tuple[str, str]]:
-    for label, text in _run_facts(dump):
-        yield label, f"{text}: {command_on('collectives', dump)}" if label == "Sent" else text
-    if others := _others_text(dump, lead):
-        yield "Others", others
-    yield "More", command_on("report", dump, "--full")
 
 
 def _run_facts(dump: ModuleDump) -> Iterator[tuple[str, str]]:

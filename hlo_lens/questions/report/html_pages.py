@@ -277,16 +277,12 @@ def _unique_titles(dumps: Sequence[ModuleDump]) -> list[str]:
 def _diff_page(diff: Diff, report: Report, options: RenderOptions) -> Mapping[str, object]:
     del options
     order = sorted(range(len(diff.modules)), key=lambda k: diff.modules[k].identical)
-    order = order[:MOST_MODULES]
-    subjects = [_pair_subject(diff, number) for number in order]
+    subjects = [_pair_subject(diff, number) for number in order[:MOST_MODULES]]
     titles = _unique_titles([subject.analysis for subject in subjects])
-    named = [
-        (number, subject._replace(title=title))
-        for number, subject, title in zip(order, subjects, titles, strict=True)
-    ]
+    named = [one._replace(title=title) for one, title in zip(subjects, titles, strict=True)]
     sections = [section_object(report.pages[0], _DIFF_ROWS)] if report.pages else []
     title = report.pages[0].title if report.pages else "diff"
-    return page_data("diff", title, named, sections)
+    return page_data("diff", title, [*zip(order, named, strict=False)], sections)
 
 
 def _pair_subject(diff: Diff, number: int) -> Subject:
@@ -327,24 +323,17 @@ def _check_page(checked: Checked, report: Report, options: RenderOptions) -> Map
         for number, one in enumerate(report.pages)
     ]
     title = report.pages[0].title if report.pages else "check"
-    dumps = {
-        place: module.dump
-        for place, module in enumerate(checked.head.modules)
-        if module.dump is not None and module.dump.log is None
-    }
-    known = with_sifted_findings(
-        [dump.stating(limits_estimate=True, is_quick=True) for dump in dumps.values()]
-    )
+    heads = [(k, module.dump) for k, module in enumerate(checked.head.modules)]
+    dumps = {k: dump for k, dump in heads if dump is not None and dump.log is None}
+    stated = [one.stating(limits_estimate=True, is_quick=True) for one in dumps.values()]
+    known = with_sifted_findings(stated)
     if not known:
         return page_data("check", title, (), sections)
     subjects, others = _module_subjects(known, range(len(known)))
-    places = list(dumps)
     pairs = {} if diff is None else {head: k for k, (_, head) in enumerate(diff.places)}
-    fits = not checked.judgement.is_failed
-    judged = [
-        (k, _judged(subject._replace(verdict=title, fits=fits), diff, pairs.get(places[k])))
-        for k, subject in subjects
-    ]
+    numbers = [pairs.get(place) for place in dumps]
+    verdict = {"verdict": title, "fits": not checked.judgement.is_failed}
+    judged = [(k, _judged(one._replace(**verdict), diff, numbers[k])) for k, one in subjects]
     return page_data("check", title, judged, [*sections, *others])
 
 

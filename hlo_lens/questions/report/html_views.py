@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.memory.layout import MemoryLayout, Occupant
     from hlo_lens.questions.memory.peak import PeakMemory
     from hlo_lens.questions.memory.results import MemoryResults
-    from hlo_lens.questions.memory.timeline import RoleSeries
     from hlo_lens.render.result import Row
     from hlo_lens.shapes.mesh import Mesh
 
@@ -220,6 +219,11 @@ def _space(
     totals = {space.color: space.total_bytes for space in memory.statement.spaces}
     totals[DEFAULT_SPACE] = memory.statement.total_bytes
     listed, folded, least = _temporaries(layout, peak)
+    changes = {role: dict(steps) for role, steps in series.changes.items()}
+    for role in changes if instants is not None else ():
+        sizes = [0, *map(series.series(role).__getitem__, instants or ())]
+        steps = enumerate(after - before for before, after in pairwise(sizes))
+        changes[role] = {place: step for place, step in steps if step}
     return {
         "color": color,
         "name": space_name(color, memory.backend),
@@ -229,7 +233,8 @@ def _space(
         "peak": {"bytes": peak.total_bytes, "position": peak.position},
         "total_bytes": totals.get(color),
         "changes": [
-            [_ROLE_NUMBERS[role], *_role_changes(series, role, instants)] for role in series.changes
+            [_ROLE_NUMBERS[role], differences(steps), list(steps.values())]
+            for role, steps in changes.items()
         ],
         "values": _value_columns(analysis, peak, layout, listed, strings),
         "folded": _folded(folded, shown),
@@ -247,19 +252,6 @@ def largest_instants(held: Sequence[int], most: int) -> list[int]:
     width = -(-len(held) // most)
     ranges = (range(k, min(k + width, len(held))) for k in range(0, len(held), width))
     return [max(some, key=held.__getitem__) for some in ranges]
-
-
-def _role_changes(
-    series: RoleSeries, role: str, instants: Sequence[int] | None
-) -> tuple[list[int], list[int]]:
-    """Return the places at which the bytes of a role change, as differences, and the changes."""
-    changes: Mapping[int, int] = series.changes[role]
-    if instants is not None:
-        whole = series.series(role)
-        sizes = [0, *(whole[instant] for instant in instants)]
-        steps = (after - before for before, after in pairwise(sizes))
-        changes = {place: step for place, step in enumerate(steps) if step}
-    return differences(changes), list(changes.values())
 
 
 def _temporaries(

@@ -82,8 +82,11 @@ def module_page(dump: ModuleDump) -> ModulePage:
     """Return the page of a module with HLO text."""
 
     def sections() -> Iterator[Section]:
-        title = summary(dump).name or dump.name
-        yield Section(title=title, tables=tuple(_module_tables(dump)))
+        memory = memory_results(dump)
+        tables = [Table.of(summary(dump), title="Summary", is_data_only=True)]
+        tables += [] if memory is None else memory_tables(memory, peak_by_source(dump))
+        tables += [groups_table(dump), *_detail_tables(dump)]
+        yield Section(title=summary(dump).name or dump.name, tables=tuple(tables))
 
     return ModulePage(sections=Sections(sections), make_object=partial(module_object, dump))
 
@@ -102,10 +105,15 @@ def page_of_texts(
             tables = tuple(memory_tables(memory, peak_by_source(dump)))
             section = replace(section, tables=tables, notes=tuple(memory_notes(memory)))
         sections = (section,)
-    return ModulePage(
-        sections=tuple(sections),
-        make_object=lambda: {**_object_without_hlo(dump), **make_objects()},
-    )
+    missing = ["work", "fit", "sharding", "parameter_rows", "output_rows", "opcode_rows"]
+    missing += ["largest_instructions", "source_bytes", "log"]
+
+    def make_object() -> Mapping[str, object]:
+        memory = memory_object(memory_results(dump))
+        facts = {**_facts_object(dump, name=dump.name), "memory": memory}
+        return {**facts, **dict.fromkeys(missing), **make_objects()}
+
+    return ModulePage(sections=tuple(sections), make_object=make_object)
 
 
 # ---- all tables --------------------------------------------------------------------------------
@@ -215,13 +223,12 @@ def _other_spaces(memory: MemoryResults) -> str:
     others = [space for space in memory.statement.spaces if space.color != DEFAULT_SPACE]
     sizes = [(space.total_bytes, space.name) for space in others if space.total_bytes]
     sizes.sort(key=lambda pair: -pair[0])
-    large = [pair for pair in sizes if pair[0] >= FEW_BYTES]
-    small = sizes[len(large) :]
-    parts = [f"{name} {format_bytes(size)}" for size, name in large]
+    small = [pair for pair in sizes if pair[0] < FEW_BYTES]
+    parts = [f"{name} {format_bytes(size)}" for size, name in sizes if size >= FEW_BYTES]
     parts += [f"{space.name} not known" for space in others if space.total_bytes is None]
     if small:
-        size = format_bytes(sum(size for size, _ in small))
-        parts.append(f"{size} in {', '.join(name for _, name in small)}")
+        size, names = sum(size for size, _ in small), ", ".join(name for _, name in small)
+        parts.append(f"{format_bytes(size)} in {names}")
     return ", ".join(parts)
 
 
@@ -261,8 +268,8 @@ def coverage_text(facts: Summary) -> str:
     """Return the share of the text that was understood, its gaps, and what it lacks."""
     coverage = facts.coverage
     is_empty = not coverage.instructions and not coverage.gaps
-    parts = ["nothing to read" if is_empty else f"{format_ratio(coverage.ratio)} understood"]
     gaps = f"{plural(coverage.gaps, 'gap')} of {plural(coverage.gap_lines, 'line')}"
+    parts = ["nothing to read" if is_empty else f"{format_ratio(coverage.ratio)} understood"]
     parts.append(gaps if coverage.gaps else "no gaps")
     if coverage.is_truncated:
         parts.append("the text ends too early")
@@ -292,15 +299,6 @@ def full_notes(dump: ModuleDump) -> Iterator[str]:
 
 
 # ---- tables ------------------------------------------------------------------------------------
-
-
-def _module_tables(dump: ModuleDump) -> Iterator[Table]:
-    yield Table.of(summary(dump), title="Summary", is_data_only=True)
-    memory = memory_results(dump)
-    if memory is not None:
-        yield from memory_tables(memory, peak_by_source(dump))
-    yield groups_table(dump)
-    yield from _detail_tables(dump)
 
 
 def _detail_tables(dump: ModuleDump) -> Iterator[Table]:
@@ -401,13 +399,6 @@ def module_object(dump: ModuleDump) -> Mapping[str, object]:
         "largest_instructions": largest_instructions(dump).ranking(RANKING) if has_entry else None,
         "source_bytes": source_bytes(dump).ranking(RANKING) if has_entry else None,
     }
-
-
-def _object_without_hlo(dump: ModuleDump) -> dict[str, object]:
-    rows = ["work", "fit", "sharding", "parameter_rows", "output_rows", "opcode_rows"]
-    rows += ["largest_instructions", "source_bytes", "log"]
-    memory = memory_object(memory_results(dump))
-    return {**_facts_object(dump, name=dump.name), "memory": memory, **dict.fromkeys(rows)}
 
 
 def _facts_object(dump: ModuleDump, *, name: str) -> dict[str, object]:

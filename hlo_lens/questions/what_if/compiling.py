@@ -423,11 +423,8 @@ _SCRATCH = re.compile(
 )
 """Files of generated code, which no command reads."""
 
-_MISSING = {
-    "tpu": "libtpu is not installed with the jax that compiles: pip install 'jax[tpu]'",
-    "gpu": "the CUDA plugin is not installed with the jax that compiles: pip install 'jax[cuda12]'",
-}
-"""What a backend other than CPU needs."""
+_MISSING = {"tpu": ("libtpu", "tpu"), "gpu": ("the CUDA plugin", "cuda12")}
+"""What a backend other than CPU needs, and the extra of jax that brings it."""
 
 
 @cache
@@ -460,7 +457,9 @@ def missing_package(python: str, backend: str) -> str:
     """
     if f"can {backend}" in toolchain_of(python) or backend not in _MISSING:
         return ""
-    return f"{_MISSING[backend]}, or name a Python that has it with --python"
+    name, extra = _MISSING[backend]
+    text = f"{name} is not installed with the jax that compiles: pip install 'jax[{extra}]'"
+    return f"{text}, or name a Python that has it with --python"
 
 
 def compiled(
@@ -490,28 +489,25 @@ def compiled(
         return cached
     try:
         home.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="new-", dir=home.parent))
+        with tempfile.TemporaryDirectory(prefix="new-", dir=home.parent) as scratch:
+            folder = Path(scratch) / "compile"
+            folder.mkdir()
+            fields = _worker_result(request, folder, python, minutes, is_full=is_full, tick=tick)
+            for file in (folder / "dump").rglob("*"):  # generated code is most of the bytes
+                if file.is_file() and _SCRATCH.search(file.name):
+                    file.unlink()
+            fields["files"] = _sizes(folder / "dump")
+            (folder / USED).write_text(json.dumps(fields), encoding="utf-8")
+            made = _outcome(folder)
+            if made is not None and made.step != "stopped":
+                if cached is None or is_full:
+                    shutil.rmtree(home, ignore_errors=True)
+                with contextlib.suppress(OSError):  # another process was faster
+                    folder.rename(home)
+                bound_compiles(home)
+                made = _outcome(home)
     except OSError as error:
         raise OutputError(f"{home.parent}: cannot be written: {error.strerror}") from error
-    try:
-        fields = _worker_result(request, folder, python, minutes, is_full=is_full, tick=tick)
-        for file in (folder / "dump").rglob("*"):  # generated code is most of the bytes
-            if file.is_file() and _SCRATCH.search(file.name):
-                file.unlink()
-        fields["files"] = _sizes(folder / "dump")
-        (folder / USED).write_text(json.dumps(fields), encoding="utf-8")
-        is_kept = fields.get("step") != "stopped"
-        if is_kept:
-            if (old := _outcome(home)) is None or (is_full and not old.is_full):
-                shutil.rmtree(home, ignore_errors=True)
-            with contextlib.suppress(OSError):  # another process was faster
-                folder.rename(home)
-            bound_compiles(home)
-        made = _outcome(home if is_kept else folder)
-    except OSError as error:
-        raise OutputError(f"{home.parent}: cannot be written: {error.strerror}") from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     if made is None:
         raise OutputError(f"{home}: is damaged and cannot be replaced")
     return replace(made, is_cached=False)
@@ -556,7 +552,7 @@ def _worker_result(
     is_full: bool,
     tick: Callable[[], None] | None,
 ) -> dict[str, object]:
-    asked, result = folder / "request.json", folder / "result.json"
+    asked, result, log = (folder / n for n in ("request.json", "result.json", "log.txt"))
     asked.write_text(request.json, encoding="utf-8")
     (folder / "dump").mkdir()
     is_ours = re.compile("XLA_|JAX_|LIBTPU_|TPU_|TF_|PYTHON")  # these change a compile
@@ -572,13 +568,11 @@ def _worker_result(
         """Whether all texts are complete, and the same as a moment ago."""
         if tick is not None:
             tick()
-        if is_full:
-            return False
-        seen.append(written(folder / "dump", request.backend))
+        seen.append(() if is_full else written(folder / "dump", request.backend))
         return bool(seen[-1]) and seen[-1] == seen[-2]
 
-    run = run_process(command, env, folder / "log.txt", minutes, cwd=folder, until=is_known)
-    if _FULL in (folder / "log.txt").read_text(encoding="utf-8", errors="replace"):
+    run = run_process(command, env, log, minutes, cwd=folder, until=is_known)
+    if _FULL in log.read_text(encoding="utf-8", errors="replace"):
         raise OutputError(f"{folder.parent}: {_FULL.lower()}, and XLA could not write its dump")
     fields: dict[str, object] = {"step": "stopped"}
     with contextlib.suppress(OSError, ValueError):
@@ -587,8 +581,6 @@ def _worker_result(
         fields |= {"step": "", "is_full": False}
     if fields.get("step") == "stopped":
         return {"seconds": run.seconds, "step": "stopped", "error": run.limit or run.last_words}
-    if fields.get("step") == "compile":
-        (folder / "error.txt").write_text(str(fields["error"]), encoding="utf-8")
     asked.unlink()
     result.unlink()
     return {**fields, "seconds": run.seconds}
@@ -674,11 +666,11 @@ def run_process(
 
 
 def _memory_share(pid: int) -> float:
-    try:
+    """Return the share of the machine's memory that a process holds; 0 where it is not known."""
+    with contextlib.suppress(OSError, ValueError, IndexError, AttributeError):
         pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
         return pages / os.sysconf("SC_PHYS_PAGES")
-    except (OSError, ValueError, IndexError, AttributeError):
-        return 0.0
+    return 0.0
 
 
 _FATAL = re.compile(r"^F\d{4} |Check failed|LLVM ERROR|Fatal Python error|Aborted")
@@ -700,13 +692,12 @@ _interrupted = threading.Event()
 def compile_threads() -> Iterator[ThreadPoolExecutor]:
     """Provide threads for compiles, one for two cores; an error or Control-C ends all compiles."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
-    try:
-        with ThreadPoolExecutor(max(1, cores // 2)) as threads:
-            try:
-                yield threads
-            except BaseException:
-                threads.shutdown(wait=False, cancel_futures=True)
-                _interrupted.set()
-                raise
-    finally:
-        _interrupted.clear()
+    with contextlib.ExitStack() as stack:
+        stack.callback(_interrupted.clear)
+        threads = stack.enter_context(ThreadPoolExecutor(max(1, cores // 2)))
+        try:
+            yield threads
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            _interrupted.set()
+            raise

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from hlo_lens.questions.what_if.recompiling import FIGURES, RECOMPILED, Figures
-from hlo_lens.render.result import Column, Row, Unit, columns_of
+from hlo_lens.render.result import Column, Row, Unit
 from hlo_lens.render.table import Report, Section, Table, table_of
 from hlo_lens.render.to_json import envelope
 from hlo_lens.text.names import shell_word
@@ -42,7 +42,8 @@ _CHANGE_COLUMNS = (
 _COMBINATION_COLUMNS = (
     Column("changes", Unit.NONE, "values of this row"),
     Column("fits", Unit.NONE, "whether it fits in the target's memory"),
-    *columns_of(Figures),
+    Column("total_bytes", Unit.BYTES, "must fit"),
+    Column("temp_bytes", Unit.BYTES, "temporaries"),
     Column("flops", Unit.COUNT, "arithmetic of matrix products and convolutions"),
     Column("sent", Unit.NONE, "bytes that leave each device, by mesh axes"),
     Column("refusal", Unit.NONE, "why there are no figures"),
@@ -268,7 +269,8 @@ def _combination(row: Recompiled) -> Row:
     return (
         ", ".join(change.target for change in row.changes),
         fits,
-        *(getattr(predicted, name) for name in FIGURES),
+        predicted.total_bytes,
+        predicted.temp_bytes,
         predicted.flops,
         sent_text(predicted),
         "; ".join(filter(None, (row.refusal, *why))) or None,

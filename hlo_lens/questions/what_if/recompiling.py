@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -99,11 +101,9 @@ FIGURES = {column.name: column.meaning for column in columns_of(Figures)}
 
 def figures(module: ModuleDump) -> Figures:
     """Return the figures of a compiled module; all None for one whose texts cannot be read."""
-    made = Figures()
-    try:
+    made, memory = Figures(), None
+    with suppress(HloLensError):
         memory = memory_results(module)
-    except HloLensError:
-        memory = None
     if memory is not None:
         statement, peak = memory.statement, memory.peak
         made = Figures(
@@ -164,16 +164,12 @@ def reproduction(own: Figures, again: Figures, reasons: tuple[str, ...] = ()) ->
     names = list(FIGURES) if again.is_exact else ["wire_bytes_per_device"]
     pairs = [(name, getattr(own, name), getattr(again, name)) for name in names]
     if again.is_exact:
-        host = [f"host_{part}_bytes" for part in ("argument", "output", "alias", "temp")]
+        host = (f"host_{part}_bytes" for part in ("argument", "output", "alias", "temp"))
         pairs += zip(host, own.host_bytes, again.host_bytes, strict=False)
     known = [pair for pair in pairs if pair[1] is not None]
-    differences = tuple(Difference(figure=n, dump=a, recompiled=b) for n, a, b in known if a != b)
-    return Reproduction(
-        is_equal=not differences,
-        compared=len(known),
-        differences=differences,
-        reasons=reasons if differences else (),
-    )
+    made = tuple(Difference(figure=n, dump=a, recompiled=b) for n, a, b in known if a != b)
+    reasons = reasons if made else ()
+    return Reproduction(is_equal=not made, compared=len(known), differences=made, reasons=reasons)
 
 
 # ---- compiles -----------------------------------------------------------------------------------
@@ -214,9 +210,8 @@ class Means:
     @property
     def minutes_left(self) -> float:
         """Longest time of a compile that begins now."""
-        if self.until is None:
-            return self.minutes
-        return min(self.minutes, max(0.0, self.until - time.monotonic()) / 60)
+        left = math.inf if self.until is None else self.until - time.monotonic()
+        return min(self.minutes, max(0.0, left) / 60)
 
 
 class Compiler:
@@ -355,13 +350,13 @@ def compiled_base(base: Base, pool: Compiler) -> Base:
     again = compiled_again(program, target, {}, pool)
     result = base.compared(again)
     flags = {} if again.module is None else dumped_flags(dump, again.module)
-    if flags and (again.is_same_compiler(dump) or result.reproduction.is_equal is False):
-        other = compiled_again(program, target, flags, pool)
-        if not other.error:
-            names = ", ".join(f"{name}={value}" for name, value in flags.items())
-            notes = (*base.notes, f"with flags of the dump: {names}")
-            return replace(base, flags=flags, notes=notes).compared(other)
-    return result
+    if not flags or not (again.is_same_compiler(dump) or result.reproduction.is_equal is False):
+        return result
+    other = compiled_again(program, target, flags, pool)
+    names = ", ".join(f"{name}={value}" for name, value in flags.items())
+    notes = (*base.notes, f"with flags of the dump: {names}")
+    made = replace(base, flags=flags, notes=notes)
+    return result if other.error else made.compared(other)
 
 
 # ---- the text with changes ----------------------------------------------------------------------

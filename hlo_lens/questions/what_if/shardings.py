@@ -473,9 +473,8 @@ class ProgramMeshes:
             if wanted <= set(mesh.axis_names) and mesh.size == self._devices:
                 return MeshSharding(spec=spec, mesh=mesh, name=name, names_axes=self._names_axes)
         if not tried:
-            raise InapplicableError(
-                "the text names no mesh axes; name them with --mesh, such as data=2,model=4"
-            )
+            hint = "name them with --mesh, such as data=2,model=4"
+            raise InapplicableError(f"the text names no mesh axes; {hint}")
         axes = listed([str(mesh) for mesh in dict.fromkeys(tried.values())], _SHOWN)
         if unknown := sorted(wanted - {a for mesh in tried.values() for a in mesh.axis_names}):
             raise InapplicableError(f"no axis {', '.join(unknown)} in {axes}")
@@ -501,16 +500,14 @@ def program_mesh(module: HloModule, meshes: Sequence[Mesh] = ()) -> Mesh:
     return known.pop()
 
 
-def mesh_splits(
-    module: HloModule, meshes: Sequence[Mesh] = (), *, devices: int | None = None
-) -> tuple[str, ...]:
+def mesh_splits(module: HloModule, meshes: Sequence[Mesh] = ()) -> tuple[str, ...]:
     """Return every split of devices over the axes of a program's mesh: ``data=4,model=2``.
 
     Raises:
         UsageError: If the program has no mesh, or several.
     """
     mesh = program_mesh(module, meshes)
-    splits = _factors(devices or mesh.size, len(mesh.axis_names))
+    splits = _factors(mesh.size, len(mesh.axis_names))
     return tuple(mesh_text(mesh.axis_names, sizes) for sizes in splits)
 
 
@@ -571,9 +568,8 @@ def edit_mesh(edits: TextEdits, sizes: Mapping[str, int], meshes: Sequence[Mesh]
         return "it is the program's own mesh"
     _require_one_mesh(module, old, sizes)
     if (manual := next(_of_one_device(module), None)) is not None:
-        raise InapplicableError(
-            f"{_placed(manual)} has shapes or groups for the devices of this mesh"
-        )
+        what = "shapes or groups for the devices of this mesh"
+        raise InapplicableError(f"{_placed(manual)} has {what}")
     _require_even(arrays, old[0], new[0])
     if named:
         text = module.header["frontend_attributes"]
@@ -585,9 +581,8 @@ def edit_mesh(edits: TextEdits, sizes: Mapping[str, int], meshes: Sequence[Mesh]
         instruction = module.instruction(row)
         sharding = instruction.attribute("sharding")
         if sharding is not None:  # Shardy writes its own again
-            edits.line(instruction).attributes["sharding"] = (
-                None if named else _resharded(instruction, sharding, old[0], new[0])
-            )
+            made = None if named else _resharded(instruction, sharding, old[0], new[0])
+            edits.line(instruction).attributes["sharding"] = made
     edits.header["num_partitions"] = str(new[0].size) if new[0].size > 1 else ""
     instead = f" instead of {old[0].size}" if new[0].size != old[0].size else ""
     return f"{new[0]} for {old[0]}: {new[0].size} devices{instead}"
@@ -635,9 +630,8 @@ def _require_even(arrays: EntryArrays, old: Mesh, new: Mesh) -> None:
             if size is None or size % count:
                 is_output = value.value.kind == "output"
                 name = result_name(value) if is_output else value.value.name
-                raise InapplicableError(
-                    f"dimension {place} of {name}, {size}, does not divide by {count}"
-                )
+                what = f"dimension {place} of {name}, {size}"
+                raise InapplicableError(f"{what}, does not divide by {count}")
 
 
 def _resharded(instruction: HloInstruction, text: str, old: Mesh, new: Mesh) -> str:
