@@ -201,7 +201,6 @@ def _versions_search(judge: StepJudge, good: str, bad: str) -> Bisection:
 # ---- flags -------------------------------------------------------------------------------------
 
 _SHOWN = 3
-_MOST_REFUSED = 40
 _REFUSED = re.compile(r"(?i)\b(?:option|flag|field)s?\b[^\n]{0,80}")
 
 
@@ -236,9 +235,7 @@ class _FlagSteps:
             self.judge.expected = len(self.judge.steps) + 2
             values = {name: both[name in key] for name, both in self.flags.items()}
             words = [f"{k}={values[k] or 'default'}" for k in self.flags if k in key]
-            if len(words) > _SHOWN:
-                words = [*words[:_SHOWN], f"[{len(words) - _SHOWN} others]"]
-            name = ", ".join(words) or "flags of the good dump"
+            name = listed(words, _SHOWN) or "flags of the good dump"
             given = {name: value for name, value in values.items() if value is not None}
             self.seen[key] = self.judge.judged(name, "", given)
         return self.seen[key]
@@ -250,7 +247,7 @@ class _FlagSteps:
             message = step.reason if step.outcome == SKIPPED else ""
             texts = " ".join(match[0] for match in _REFUSED.finditer(message))
             refused = [word for word in re.findall(r"\w+", texts) if word in self.flags]
-            if not refused or len(self.unknown) >= _MOST_REFUSED:
+            if not refused:
                 return step
             self.judge.steps.pop()  # the same end is compiled again without the flag
             self.seen.clear()

@@ -274,9 +274,6 @@ class _WithCommand(click.Command):
         ctx.meta[_COMMAND] = tuple(args[place + 1 :])
         return super().parse_args(ctx, args[:place])
 
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "[-- COMMAND]"]
-
 
 @click.command(cls=_WithCommand, epilog=_BISECT_EXAMPLE)
 @click.argument("path", required=False, type=click.Path(allow_dash=True, readable=False))

@@ -206,7 +206,7 @@ class Fitting:
         if base.program is not None and not base.program.obstacle and not self.is_unknown:
             first = self._searched()
         if self.late:
-            names = listed(list(dict.fromkeys(self.late)), _NAMES_SHOWN)
+            names = listed(self.late, _NAMES_SHOWN)
             self.skipped.append(f"{names}: no time left (--minutes {self.pool.means.minutes:g})")
         by_hand = (o for o in self.findings if not o.changes and (o.saves.bytes or 0) > 0)
         return FittedModule(

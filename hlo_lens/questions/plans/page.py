@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 # ---- fit ---------------------------------------------------------------------------------------
 
-FROM_DUMP = "dump"
-"""Basis of figures that are those of the dump."""
-
 _MOST_BY_HAND = 3
 _ATTEMPT_COLUMNS = (
     Column("target", Unit.NONE, "hardware"),
@@ -54,8 +51,7 @@ class _FitPage:
 
     def __init__(self, module: FittedModule, path: str) -> None:
         self.module = module
-        option = module.dump.module_option
-        self.dump = " ".join(filter(None, (shell_word(path or "PATH"), option)))
+        self.dump = f"{shell_word(path or 'PATH')} {module.dump.module_option}".rstrip()
 
     def section(self) -> Section:
         return Section(
@@ -192,7 +188,7 @@ class _FitPage:
             "mesh": one.place.mesh or None,
             "fits": one.fits,
             "predicted": None if one.figures is None else one.figures.to_dict(),
-            "basis": RECOMPILED if self.module.is_compiled else FROM_DUMP,
+            "basis": RECOMPILED if self.module.is_compiled else "dump",
             "total_bytes": one.total_bytes,
             "delta_bytes": _minus(one.total_bytes, self.module.base.total_bytes),
             "free_bytes": _minus(self.module.limit_bytes, one.total_bytes),

@@ -179,9 +179,8 @@ class FittedModule:
     @property
     def excess_bytes(self) -> int | None:
         """Bytes that the base is over the limit, negative if it fits; None if not known."""
-        if self.base.total_bytes is None or self.limit_bytes is None:
-            return None
-        return self.base.total_bytes - self.limit_bytes
+        total, limit = self.base.total_bytes, self.limit_bytes
+        return None if total is None or limit is None else total - limit
 
     @property
     def closest(self) -> tuple[Attempt, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import singledispatch
 from importlib import resources
+from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens.load.devices import device_assignment, topology_of
@@ -148,23 +149,17 @@ def _ls_page(
     subject: ListedModules, report: Report, options: RenderOptions
 ) -> Mapping[str, object]:
     del options
-    room, shown = MOST_INSTRUCTIONS, list[int]()
-    for place, (_, instructions) in enumerate(subject.rows):
-        room -= instructions or 0
-        if room >= 0 and len(shown) < MOST_MODULES:
-            shown.append(place)
-    dumps = with_sifted_findings(
-        [subject.rows[k][0].stating(limits_estimate=True, is_quick=True) for k in shown]
-    )
+    sums = accumulate(instructions or 0 for _, instructions in subject.rows)
+    shown = [k for k, total in enumerate(sums) if total <= MOST_INSTRUCTIONS][:MOST_MODULES]
+    stated = [subject.rows[k][0].stating(limits_estimate=True, is_quick=True) for k in shown]
+    dumps = with_sifted_findings(stated)
     titles = dict(zip(shown, _unique_titles(dumps), strict=True))
-    subjects = [
-        (k, _with_report(_subject(one, titles[k]))) for k, one in zip(shown, dumps, strict=True)
-    ]
+    pairs = zip(shown, dumps, strict=True)
+    subjects = [(k, _with_report(_subject(one, titles[k]))) for k, one in pairs]
     (section,) = report.pages
     listed, *others = section.tables
-    modules = section_object(
-        Section(title=listed.title, tables=(replace(listed, title=""),)), 0, is_leading=True
-    )
+    leading = Section(title=listed.title, tables=(replace(listed, title=""),))
+    modules = section_object(leading, 0, is_leading=True)
     _merge_rows(modules, [titles.get(k) for k in range(len(subject.rows))])
     rest = section_object(replace(section, tables=tuple(others)), _MODULE_ROWS)
     return page_data("ls", section.title, subjects, [modules, rest])
@@ -197,14 +192,12 @@ def _module_subjects(
     """
     order = module_order([known[k] for k in shown])
     places, lead = [shown[k] for k in order.places], order.lead
-    chosen: list[int] = []
-    room = MOST_INSTRUCTIONS
-    for k in places[:MOST_MODULES]:
-        if chosen:  # the first one has views however long it is
-            room -= len(hlo_text(known[k]).columns) if known[k].has_hlo else 0
-            if room < 0:
-                break
-        chosen.append(k)
+    sizes = (  # the first one has views however long it is
+        len(hlo_text(known[k]).columns) if known[k].has_hlo and k != places[0] else 0
+        for k in places[:MOST_MODULES]
+    )
+    sums = takewhile(MOST_INSTRUCTIONS.__ge__, accumulate(sizes))
+    chosen = [k for k, _ in zip(places, sums, strict=False)]
     titles = dict(zip(chosen, _unique_titles([known[k] for k in chosen]), strict=True))
     roles = {places[0]: lead.role}
     subjects = [(k, _subject(known[k], titles[k], roles.get(k, ""))) for k in chosen]
@@ -332,8 +325,9 @@ def _check_page(checked: Checked, report: Report, options: RenderOptions) -> Map
     subjects, others = _module_subjects(known, range(len(known)))
     pairs = {} if diff is None else {head: k for k, (_, head) in enumerate(diff.places)}
     numbers = [pairs.get(place) for place in dumps]
-    verdict = {"verdict": title, "fits": not checked.judgement.is_failed}
-    judged = [(k, _judged(one._replace(**verdict), diff, numbers[k])) for k, one in subjects]
+    fits = not checked.judgement.is_failed
+    named = [(k, one._replace(verdict=title, fits=fits)) for k, one in subjects]
+    judged = [(k, _judged(one, diff, numbers[k])) for k, one in named]
     return page_data("check", title, judged, [*sections, *others])
 
 

@@ -13,7 +13,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import replace
-from itertools import chain, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.columns import END, NAME, NOTHING
@@ -183,12 +183,11 @@ def _memory(subject: Subject, strings: Strings) -> Mapping[str, object] | None:
     memory = memory_results(analysis)
     if memory is None or not has_schedule(analysis):
         return None
-    limit = memory.statement.limit_bytes
-    spaces = [
-        _space(analysis, memory, color, strings)
-        for color in memory.layout.colors
-        if memory.layout.held_bytes(color) or any(memory.layout.temporary_series(color) or ())
-    ]
+    limit, layout = memory.statement.limit_bytes, memory.layout
+    used = (
+        c for c in layout.colors if layout.held_bytes(c) or any(layout.temporary_series(c) or ())
+    )
+    spaces = [_space(analysis, memory, color, strings) for color in used]
     return {
         "source": memory.layout.source,
         "limit": None if limit is None else [limit, memory.statement.limit_source],
@@ -278,16 +277,11 @@ def _temporaries(
 def _folded(folded: Sequence[Occupant], shown: Sequence[int]) -> Mapping[str, object] | None:
     if not folded:
         return None
-    changes: Counter[int] = Counter()
-    for occupant in folded:
-        changes[bisect_left(shown, occupant.start)] += 1
-        changes[bisect_left(shown, occupant.end + 1)] -= 1
+    changes = Counter(bisect_left(shown, occupant.start) for occupant in folded)
+    changes.subtract(bisect_left(shown, occupant.end + 1) for occupant in folded)
     places = sorted(place for place, change in changes.items() if change)
-    return {
-        "count": len(folded),
-        "places": differences(places),
-        "changes": [changes[place] for place in places],
-    }
+    sizes = [changes[place] for place in places]
+    return {"count": len(folded), "places": differences(places), "changes": sizes}
 
 
 def _value_columns(
@@ -539,11 +533,11 @@ def _collectives(subject: Subject, strings: Strings) -> Mapping[str, object] | N
 
 
 def _mesh_object(mesh: Mesh, topology: Topology | None) -> Mapping[str, object]:
-    devices, chips = mesh.device_ids, None
-    is_drawn = len(devices) <= _MOST_DEVICES
-    if topology is not None and is_drawn and all(k < len(topology.places) for k in devices):
+    devices, places = mesh.device_ids, () if topology is None else topology.places
+    is_drawn, chips = len(devices) <= _MOST_DEVICES, None
+    if is_drawn and all(k < len(places) for k in devices):
         chips = {key: getattr(topology, key) for key in ("name", "sizes", "wraps")}
-        chips["places"] = [topology.places[k] for k in devices]
+        chips["places"] = [places[k] for k in devices]
     return {
         "axes": list(zip(mesh.axis_names, mesh.axis_sizes, strict=True)),
         "devices": list(devices) if is_drawn else None,
@@ -664,14 +658,11 @@ def _rows(analysis: ModuleDump) -> list[int]:
     known = rows_of_names(module, set(names))
     first = (known[name] for name in names if name in known)
     wanted = dict.fromkeys(chain(first, range(len(module.columns))))
-    chosen, left = [], MOST_CHARACTERS
     starts, ends = module.columns.column(NAME), module.columns.column(END)
-    for row in islice(wanted, MOST_INSTRUCTIONS):
-        left -= min(ends[row] - starts[row], LONGEST_TEXT)
-        if left < 0:
-            break
-        chosen.append(row)
-    return entry_first(module, chosen)
+    rows = list(islice(wanted, MOST_INSTRUCTIONS))
+    sums = accumulate(min(ends[row] - starts[row], LONGEST_TEXT) for row in rows)
+    fitting = takewhile(MOST_CHARACTERS.__ge__, sums)
+    return entry_first(module, [row for row, _ in zip(rows, fitting, strict=False)])
 
 
 def _names(analysis: ModuleDump) -> Iterator[str]:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.logs.compiler_output import CompilerWarning, PrintedInstruction
+    from hlo_lens.logs.compiler_output import PrintedInstruction
     from hlo_lens.logs.log import LogText
     from hlo_lens.logs.out_of_memory import CompileOutOfMemory
     from hlo_lens.questions.memory.peak import LiveValue, PeakMemory
@@ -98,12 +98,10 @@ def _needed_bytes(memory: MemoryResults) -> int:
 
 def _agrees(message: CompileOutOfMemory, memory: MemoryResults) -> bool | None:
     """Whether a module needs the bytes of a message; None if the message has none."""
-    if not message.used:
-        return None
-    least, most = sum_bounds(message.used)
     said = memory.statement
+    least, most = sum_bounds(message.used) if message.used else (0, 0)
     sums = (_needed_bytes(memory), said.argument_bytes + said.temp_bytes)
-    return any(least <= size <= most for size in sums)
+    return any(least <= size <= most for size in sums) if message.used else None
 
 
 def _memory_groups(memory: MemoryResults) -> Iterator[MemoryGroup]:
@@ -162,11 +160,14 @@ def _joined(warning: LoggedWarning, modules: Sequence[ModuleDump]) -> LoggedWarn
     printed = warning.message.instruction
     if printed is None:
         return replace(warning, how="names no instruction")
+    shardings = (warning.message.from_sharding, warning.message.to_sharding)
+    counts = {one.num_devices or 1 for one in shardings if one is not None} - {1}
     for stage in ("before", "after"):
         for dump in modules:
             module = dump.before if stage == "before" else dump.hlo
-            if module is None or not _has_devices_of(module, warning.message):
-                continue
+            stated = module and "num_partitions" in module.header
+            if module is None or (stated and not counts <= {module.num_partitions}):
+                continue  # its shardings are over other devices
             alike, how = _candidates(module, printed)
             if not alike:
                 continue
@@ -183,14 +184,6 @@ def _joined(warning: LoggedWarning, modules: Sequence[ModuleDump]) -> LoggedWarn
                 full_bytes=whole[0] if len(set(whole)) == 1 else None,
             )
     return replace(warning, how="not found")
-
-
-def _has_devices_of(module: HloModule, warning: CompilerWarning) -> bool:
-    """Whether the shardings of a warning may be over the devices of a module."""
-    shardings = (warning.from_sharding, warning.to_sharding)
-    counts = {one.num_devices or 1 for one in shardings if one is not None} - {1}
-    known = module.num_partitions if "num_partitions" in module.header else None
-    return known is None or counts <= {known}
 
 
 def _candidates(
