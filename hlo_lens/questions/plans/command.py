@@ -52,11 +52,9 @@ def _number(ctx: click.Context, parameter: click.Parameter, value: str | None) -
 _EXAMPLE = """\b
 Example:
   hlo-lens lint DIR
-  hlo-lens lint DIR --select M,C001 --min-saving 1%
   hlo-lens lint DIR -f json -o known.json
   hlo-lens lint DIR --baseline known.json --fail-level warning
   hlo-lens lint DIR --prove all --minutes 5
-  hlo-lens lint TPU_DIR --python tpu-env/bin/python
   hlo-lens lint DIR -f sarif -o findings.sarif
 """
 
@@ -258,8 +256,6 @@ _COMMAND = "hlo_lens.command"
 _BISECT_EXAMPLE = """\b
 Example:
   hlo-lens bisect DIR --good 'jax==0.8.0' --bad 'jax==0.9.2' --fail-on 'memory.total_bytes>+1%'
-  hlo-lens bisect DIR --good 'jax==0.10.2,libtpu==0.0.42' --bad 'jax==0.10.2,libtpu==0.0.52' \\
-      --fail-on 'memory.total_bytes>+5%'
   hlo-lens bisect --good 'jax==0.8.0' --bad 'jax==0.9.2' --fail-on 'memory.total_bytes>4GiB' \\
       -- python aot.py
   hlo-lens bisect DIR --flags GOOD_DUMP BAD_DUMP --fail-on 'memory.total_bytes>+1%'

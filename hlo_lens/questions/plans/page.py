@@ -54,11 +54,12 @@ class _FitPage:
         self.dump = f"{shell_word(path or 'PATH')} {module.dump.module_option}".rstrip()
 
     def section(self) -> Section:
+        module = self.module
         return Section(
-            title=self.module.dump.title,
+            title=module.dump.title,
             facts=tuple(self._facts()),
             tables=tuple(self._tables()),
-            notes=tuple(self._notes()),
+            notes=(*(f"not tried: {one}" for one in module.skipped), *module.notes),
         )
 
     def _facts(self) -> Iterator[tuple[str, str]]:
@@ -151,11 +152,6 @@ class _FitPage:
         made: dict[str, Any] = {**self._attempt_object(one), "changes": one.description}
         made["wire_bytes_per_device"] = one.wire_bytes
         return tuple(made[column.name] for column in _ATTEMPT_COLUMNS)
-
-    def _notes(self) -> Iterator[str]:
-        module = self.module
-        yield from (f"not tried: {one}" for one in module.skipped)
-        yield from module.notes
 
     def json_object(self) -> dict[str, object]:
         module = self.module

@@ -13,7 +13,6 @@ _EXAMPLE = """\b
 Example:
   hlo-lens report module_0001.jit_step.cpu_after_optimizations.txt
   hlo-lens report dump.txt.gz -f json | jq '.modules[].collectives.static'
-  hlo-lens report DIR --module train_step --min-coverage 99.5
   hlo-lens report DIR --log stderr.txt
 """
 
