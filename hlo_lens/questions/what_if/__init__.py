@@ -23,15 +23,15 @@ def what_if(
     program: Program,
     *,
     module: str | None = None,
-    target: str | Sequence[str] = (),
+    target: str = "",
     flags: Mapping[str, object] | None = None,
     donate: str | Sequence[str] = (),
     undonate: str | Sequence[str] = (),
     shard: Mapping[str, object] | None = None,
     dtype: Mapping[str, str] | None = None,
     constraint: str | Sequence[str] = (),
-    mesh: str | Sequence[str] = (),
-    versions: str | Sequence[str] = (),
+    mesh: str = "",
+    versions: str = "",
     output: str | Path | None = None,
     python: str = sys.executable,
     minutes: float = 30.0,
@@ -43,15 +43,14 @@ def what_if(
     Args:
         program: A dump with texts from before optimizations, or a program of `from_lowered`.
         module: Regular expression to find in the names of the modules wanted; None for all.
-        target: Device and topology: ``"v5p:2x2x2"``, ``"h100_sxm"``, ``"cpu"``; a sequence for
-            alternatives.
-        flags: Flags of XLA for this compile, name to value; a list for alternatives.
+        target: Device and topology: ``"v5p:2x2x2"``, ``"h100_sxm"``, ``"cpu"``.
+        flags: Flags of XLA for this compile, name to value.
         donate: Patterns of arguments to donate, as `hlo_lens.testing.assert_donated` takes them.
         undonate: Patterns of arguments that are no longer donated.
         shard: Pattern to a PartitionSpec, or its text: ``{"params['w']": "P(None, 'model')"}``.
         dtype: Pattern to the element type of stored arguments: ``{"opt/**": "bf16"}``.
         constraint: Sharding constraints: ``"drop step.py:31"``, ``"add step.py:31=P('data')"``.
-        mesh: Sizes of mesh axes, ``"data=8,model=4"``; ``"*"`` for every split of the devices.
+        mesh: Sizes of mesh axes, ``"data=8,model=4"``.
         versions: Versions of jax, and of libtpu, to compile with: ``"jax==0.9.2"``.
         output: Folder for the new dump; None to leave it in the cache.
         python: Interpreter whose jax compiles.
@@ -64,16 +63,14 @@ def what_if(
         MissingPackageError: If that interpreter has no jax.
         UnknownNameError: If there is no such module or target.
     """
-    from collections.abc import Iterable
     from pathlib import Path
 
     from hlo_lens.program.pages import meant_modules
     from hlo_lens.questions.what_if.combinations import what_if_modules
     from hlo_lens.questions.what_if.recompiling import Means
 
-    def texts(value: object) -> tuple[str, ...]:
-        several = value if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
-        return tuple(str(one).lower() if isinstance(one, bool) else str(one) for one in several)
+    def texts(value: str | Sequence[str]) -> Sequence[str]:
+        return tuple(filter(None, (value,))) if isinstance(value, str) else value
 
     specs = {  # however the version of jax prints a PartitionSpec
         name: str(spec).replace("PartitionSpec(", "P(", 1) for name, spec in (shard or {}).items()
@@ -85,7 +82,10 @@ def what_if(
         "shard": [f"{name}={spec}" for name, spec in specs.items()],
         "dtype": [f"{name}={element_type}" for name, element_type in (dtype or {}).items()],
         "constraint": texts(constraint),
-        "flag": [f"{name}={one}" for name, v in (flags or {}).items() for one in texts(v)],
+        "flag": [
+            f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+            for name, value in (flags or {}).items()
+        ],
         "with": texts(versions),
         "mesh": texts(mesh),
     }

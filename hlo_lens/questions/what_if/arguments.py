@@ -345,8 +345,6 @@ def edit_donation(
         after = _paired_again(arrays, before, added, removed)
 
     def donated(position: int) -> str:
-        if position in removed:
-            raise InapplicableError("it is undonated too")
         if position in before.arguments:
             raise InapplicableError(f"already donated; {before.use(arrays, position)}")
         if position not in after.arguments:

@@ -1,10 +1,8 @@
-"""Changes that are asked for, in every combination of their values, each compiled."""
+"""Changes that are asked for, compiled together, and each alone."""
 
 from __future__ import annotations
 
-import itertools
 import shutil
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +23,6 @@ from hlo_lens.questions.what_if.recompiling import (
     compiled_base,
     variant_of,
 )
-from hlo_lens.questions.what_if.shardings import mesh_splits
 from hlo_lens.text.errors import MissingPackageError, OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -37,43 +34,17 @@ if TYPE_CHECKING:
     from hlo_lens.render.table import Report
 
 _MOST_MODULES = 10
-_MOST_COMPILES = 200
 
 
-def combinations(base: Base, asked: Mapping[str, Sequence[str]]) -> list[tuple[Change, ...]]:
-    """Return the changes of each combination of the values asked for; one of none for no value.
-
-    Edits of the program are made together, other values are alternatives; ``*`` is every mesh.
-
-    Raises:
-        UsageError: If there are too many.
-    """
-    meshes: list[str] = []
-    for mesh in asked.get("mesh", ()):
-        if mesh == "*" and base.program is not None:
-            meshes += mesh_splits(base.program.module, base.dump.lowered_meshes)
-        else:
-            meshes.append(mesh)
-    flags = defaultdict(list)
-    for flag in asked.get("flag", ()):
-        flags[flag.partition("=")[0]].append(flag)
-    alternatives = [
-        ("target", asked.get("target", ())),
-        ("with", asked.get("with", ())),
-        ("mesh", tuple(dict.fromkeys(meshes))),
-        *((kind, (value,)) for kind in EDITS[1:] for value in asked.get(kind, ())),
-        *(("flag", values) for values in flags.values()),
-    ]
-    choices = [[Change(kind=kind, target=v) for v in vs] for kind, vs in alternatives if vs]
-    combined = list(itertools.islice(itertools.product(*choices), _MOST_COMPILES + 1))
-    if len(combined) > _MOST_COMPILES:
-        raise UsageError(f"more than {_MOST_COMPILES} combinations of values")
-    return combined
+def changes_of(asked: Mapping[str, Sequence[str]]) -> list[Change]:
+    """Return the changes of some values by kind, in the order of their making."""
+    kinds = ("target", "with", *EDITS, "flag")
+    return [Change(kind=kind, target=value) for kind in kinds for value in asked.get(kind, ())]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """Modules of the dump `path` compiled again, each with each combination of changes."""
+    """Modules of the dump `path` compiled again."""
 
     path: str
     modules: tuple[Recompiled, ...]
@@ -121,26 +92,28 @@ def what_if_modules(
         parse_target(target)
     for versions in asked.get("with", ()):
         requirements(versions, "cpu")
-    wanted: list[tuple[Base, list[Variant]]] = []
-    pool = Compiler(means, progress)
-    for module in modules:
-        base = base_of(module, targets)
-        wanted.append((base, [variant_of(base, one) for one in combinations(base, asked)]))
-    _require([one for _, variants in wanted for one in variants], pool)
+    pool, changes = Compiler(means, progress), changes_of(asked)
+    bases = [base_of(module, targets) for module in modules]
+    variants = [variant_of(base, changes) for base in bases]
+    _require(variants, pool)
 
-    def compiled(base: Base, variants: Sequence[Variant]) -> Base:
-        return compiled_base(base, pool) if any(v.is_compiled for v in variants) else base
+    def compiled(base: Base, variant: Variant) -> Recompiled:
+        base = compiled_base(base, pool) if variant.is_compiled else base
+        return changed_module(base, variant, pool)
 
+    pool.expect(len(bases))
     with compile_threads() as workers:
-        bases = [(workers.submit(compiled, *pair), pair[1]) for pair in wanted]
-        pairs = [(base.result(), one) for base, variants in bases for one in variants]
-        pool.expect(len(pairs))
-        rows = [*workers.map(lambda pair: changed_module(pair[0], pair[1], pool), pairs)]
+        rows = [*workers.map(compiled, bases, variants)]
     if is_each:
         pool.expect(sum(len(one.changes) for one in rows))
         rows = [_with_each(row, pool) for row in rows]
     if output is not None:
-        rows = [_kept(row, k, Path(output), len(rows)) for k, row in enumerate(rows)]
+        home = Path(output)
+        homes = [home if len(rows) == 1 else home / f"{k:02}_{o.name}" for k, o in enumerate(rows)]
+        rows = [
+            replace(row, dump=copy_dump(row.dump, home)) if row.dump else row
+            for row, home in zip(rows, homes, strict=True)
+        ]
     return WhatIf(path=path, modules=tuple(rows))
 
 
@@ -179,12 +152,3 @@ def copy_dump(dump: str, home: Path) -> str:
     except (OSError, shutil.Error) as error:
         raise OutputError(f"{home}: cannot be written: {error}") from error
     return str(home)
-
-
-def _kept(row: Recompiled, place: int, folder: Path, count: int) -> Recompiled:
-    if row.dump is None:
-        return row
-    words = [row.name, *(change.target for change in row.changes)]
-    plain = "_".join("".join(c if c.isalnum() or c in ".-" else "-" for c in w) for w in words)
-    home = folder if count == 1 else folder / f"{place:02}_{plain[:80]}"
-    return replace(row, dump=copy_dump(row.dump, home))

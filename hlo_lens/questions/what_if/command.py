@@ -13,7 +13,7 @@ from hlo_lens.cli.output import Output, format_option, progress_bar, text_option
 from hlo_lens.text.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from hlo_lens.cli.options import Compiling
     from hlo_lens.text.patterns import NamePattern
@@ -22,16 +22,19 @@ _EXAMPLE = """\b
 Example:
   hlo-lens what-if DIR
   hlo-lens what-if DIR --target v5p:2x2x2
-  hlo-lens what-if DIR --target v5e:4x4,v5e:4x8 -f json
   hlo-lens what-if DIR --donate 'state.opt.*' --shard "params['w']=P(None, 'model')"
-  hlo-lens what-if DIR --mesh '*' --dtype 'opt/**=bf16'
+  hlo-lens what-if DIR --mesh data=8,model=4 --dtype 'opt/**=bf16'
   hlo-lens what-if DIR --with 'jax==0.9.2'
   hlo-lens what-if DIR --flag xla_cpu_copy_insertion_use_region_analysis=true -o NEW
 """
+_HARDWARE = {
+    "--target NAME": "Device and topology: v5p:2x2x2, h100_sxm, h100_sxm:1x2x8, cpu.",
+    "--mesh AXES": "Sizes of mesh axes: data=8,model=4.",
+    "--with jax==V": "Versions that compile: jax==0.9.2, or jax==0.10.2,libtpu==0.0.51 (pip "
+    "installs them).",
+}
 _CHANGES = {
-    "--target NAME": "Device and topology: v5p:2x2x2, h100_sxm, h100_sxm:1x2x8, cpu; several with "
-    "commas.",
-    "--flag NAME=VALUE": "Flag of XLA for this compile; several values with commas.",
+    "--flag NAME=VALUE": "Flag of XLA for this compile.",
     "--donate PATTERN": "Donate arguments: state.opt.*, params/**/w.",
     "--undonate PATTERN": "No longer donate arguments.",
     "--shard PATTERN=P(..)": "Sharding of arguments, or of result{3}: \"params['w']=P(None, "
@@ -40,22 +43,12 @@ _CHANGES = {
     "become: 'opt/**=bf16'.",
     "--constraint ACTION LINE": "Sharding constraint: 'drop step.py:31', or \"add "
     "step.py:31=P('data')\".",
-    "--mesh AXES": "Sizes of mesh axes: data=8,model=4; '*' for every split of the devices.",
-    "--with jax==V": "Versions that compile: jax==0.9.2, or jax==0.10.2,libtpu==0.0.51 (pip "
-    "installs them).",
 }
-
-
-def _flags(texts: Sequence[str]) -> Iterator[str]:
-    for text in texts:
-        name, equals, values = text.removeprefix("--").partition("=")
-        if not equals or not name:
-            raise UsageError(f"--flag {text!r}: write NAME=VALUE, such as xla_x=true")
-        yield from (f"{name}={value}" for value in values.split(","))
 
 
 @click.command("what-if", epilog=_EXAMPLE)
 @click.argument("path", type=click.Path(allow_dash=True, readable=False))
+@text_options(_HARDWARE)
 @text_options(_CHANGES, is_multiple=True)
 @compiling_options("Longest time of one compile.")
 @click.option(
@@ -78,7 +71,7 @@ def what_if(
     pattern: NamePattern | None,
     folder: str | None,
     format_: str,
-    **asked: Sequence[str],
+    **asked: str | Sequence[str] | None,
 ) -> None:
     """Compile a dump's program again, with changes, without the program and the hardware.
 
@@ -89,14 +82,15 @@ def what_if(
     """
     from hlo_lens.questions.what_if.combinations import what_if_modules
 
-    asked["flag"] = list(_flags(asked["flag"]))
-    names = (name.strip() for text in asked["target"] for name in text.split(","))
-    asked["target"] = list(filter(None, names))
+    for flag in asked["flag"] or ():
+        if not flag.partition("=")[1]:
+            raise UsageError(f"--flag {flag!r}: write NAME=VALUE, such as xla_x=true")
+    values = {kind: (v,) if isinstance(v, str) else v or () for kind, v in asked.items()}
     modules = read_meant(path, pattern)
     means = replace(compiling.means, is_full=full)
     with progress_bar("compiling") as progress:
         answer = what_if_modules(
-            modules, asked, means=means, output=folder, path=path, is_each=each, progress=progress
+            modules, values, means=means, output=folder, path=path, is_each=each, progress=progress
         )
     Output(format=format_, path_out=None, rows=0, color="auto").write(answer.report)
     if answer.is_undecided:

@@ -55,12 +55,6 @@ WORKER = Path(__file__).with_name("worker.py")
 
 _TARGET_NAME = re.compile(r'custom_call_target="([^"]*)"')
 _PYTHON = re.compile(r"CustomSPMDPartitioning|.*python.*callback.*|.*_callback$", re.IGNORECASE)
-_BACKENDS = {
-    "tpu": re.compile(r"tpu_custom_call|Mosaic.*|.*tpu.*", re.IGNORECASE),
-    "gpu": re.compile(r"__?(?:gpu|cu|hip|triton|cub).*|cu(?:blas|dnn|solver|fft|_).*|hip.*"),
-    "cpu": re.compile(r"lapack_.*|blas_.*|__onednn.*|dynamic_ducc_fft|ducc_fft|.*eigen.*"),
-}
-"""Backends with the custom calls that only they know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,16 +69,12 @@ class SourceProgram:
     @property
     def obstacle(self) -> str:
         """Why it cannot be compiled again; empty if nothing is known to prevent it."""
-        name = next(filter(_PYTHON.match, _call_targets(self.module)), "")
+        targets = _TARGET_NAME.findall(self.module.columns.source.text)
+        name = next(filter(_PYTHON.match, targets), "")
         if name == "CustomSPMDPartitioning":
             return "it uses custom_partitioning, a Python object of the process that compiled it"
         text = f"it calls back into Python ({name}), into the process that compiled it"
         return text if name else ""
-
-    @property
-    def has_elided_constants(self) -> bool:
-        """Whether large constants are left out of its text."""
-        return "constant({...})" in self.module.columns.source.text
 
 
 @fact
@@ -96,20 +86,6 @@ def source_program(dump: ModuleDump) -> SourceProgram | None:
     target, backend = own_target(dump), backend_of_dump(dump)
     ids = device_assignment(dump)
     return SourceProgram(module=module, target=target, assignment=ids, backend=backend)
-
-
-def _call_targets(module: HloModule) -> list[str]:
-    return list(dict.fromkeys(_TARGET_NAME.findall(module.columns.source.text)))
-
-
-def foreign_calls(module: HloModule, backend: str) -> tuple[str, ...]:
-    """Return the custom calls of a program that only another backend knows."""
-    return tuple(
-        name
-        for name in _call_targets(module)
-        for other, pattern in _BACKENDS.items()
-        if other != backend and pattern.fullmatch(name)
-    )
 
 
 # ---- requests ----------------------------------------------------------------------------------
@@ -347,22 +323,11 @@ class Compilation:
             yield f"libtpu cl {theirs} in the dump, cl {change_list(self.module)} here"
         if dump.setting("debug_options") is None:
             yield "the dump does not hold its options (debug_options)"
-        if program is not None and program.has_elided_constants:
+        if program is not None and "constant({...})" in program.module.columns.source.text:
             yield "large constants are left out of the text"
         if self.dropped_attributes:
             count = plural(len(self.dropped_attributes), "attribute")
             yield f"{count} of the text not known to this XLA"
-
-    def notes(self, program: SourceProgram | None) -> Iterator[str]:
-        """Yield the limits of the answer."""
-        if self.dropped_attributes:
-            names = ", ".join(self.dropped_attributes)
-            yield f"attributes that this parser of XLA does not know were left out: {names}"
-        if program is not None and program.has_elided_constants:
-            yield (
-                "the text leaves out the values of large constants; XLA compiled others in their "
-                "place (--xla_dump_hlo_as_proto keeps them)"
-            )
 
 
 NOT_COMPILED = Compilation(dump=Path())

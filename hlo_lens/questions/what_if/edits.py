@@ -70,15 +70,10 @@ def is_result_call(instruction: HloInstruction) -> bool:
 
 _HEAD = re.compile(r"HloModule\s+[^\s,]+")
 _HEADER_ORDER = (
-    "is_scheduled",
-    "input_output_alias",
-    "buffer_donor",
-    "entry_computation_layout",
+    *("is_scheduled", "input_output_alias", "buffer_donor", "entry_computation_layout"),
     "allow_spmd_sharding_propagation_to_parameters",
     "allow_spmd_sharding_propagation_to_output",
-    "replica_count",
-    "num_partitions",
-    "frontend_attributes",
+    *("replica_count", "num_partitions", "frontend_attributes"),
 )
 """Attributes of the header in the order of HloModule::Print."""
 

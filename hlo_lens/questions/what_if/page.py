@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from hlo_lens.questions.what_if.recompiling import FIGURES, RECOMPILED, Figures
+from hlo_lens.questions.what_if.recompiling import FIGURES, RECOMPILED
 from hlo_lens.render.result import Column, Row, Unit
 from hlo_lens.render.table import Report, Section, Table, table_of
 from hlo_lens.render.to_json import envelope
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hlo_lens.questions.what_if.edits import Change
-    from hlo_lens.questions.what_if.recompiling import Recompiled
+    from hlo_lens.questions.what_if.recompiling import Figures, Recompiled
 
 _FIRST = ("total_bytes", "peak_bytes", "temp_bytes")
 """Figures that people read first."""
@@ -39,33 +38,15 @@ _CHANGE_COLUMNS = (
     Column("alone_bytes", Unit.BYTES, "change of what must fit, with this change only"),
     Column("applies", Unit.NONE, "whether it can be made, or why not"),
 )
-_COMBINATION_COLUMNS = (
-    Column("changes", Unit.NONE, "values of this row"),
-    Column("fits", Unit.NONE, "whether it fits in the target's memory"),
-    Column("total_bytes", Unit.BYTES, "must fit"),
-    Column("temp_bytes", Unit.BYTES, "temporaries"),
-    Column("flops", Unit.COUNT, "arithmetic of matrix products and convolutions"),
-    Column("sent", Unit.NONE, "bytes that leave each device, by mesh axes"),
-    Column("refusal", Unit.NONE, "why there are no figures"),
-)
 
 
 def what_if_report(rows: Sequence[Recompiled], path: str) -> Report:
-    """Return the report on modules compiled again; one section for each module."""
-    modules: dict[tuple[str, int], list[Recompiled]] = {}
-    seen: Counter[object] = Counter()
-    for row in rows:  # the same changes again are of another module of that name
-        request = (row.name, tuple((one.kind, one.target) for one in row.changes))
-        modules.setdefault((row.name, seen[request]), []).append(row)
-        seen[request] += 1
+    """Return the report on modules compiled again; one section for each."""
     targets = {row.target.name for row in rows if row.target is not None}
     versions = filter(None, (row.shown.versions_for(row.target) for row in rows))
     return Report(
         kind="what-if",
-        sections=[
-            _section(group[0], path) if len(group) == 1 else _combinations_section(group)
-            for group in modules.values()
-        ],
+        sections=[_section(row, path) for row in rows],
         data=envelope(
             "what-if",
             target=targets.pop() if len(targets) == 1 else None,
@@ -113,7 +94,7 @@ def _object(row: Recompiled) -> dict[str, object]:
         "versions": shown.versions_for(target),
         "base_versions": known.again.versions_for(known.target),
         "seconds": shown.seconds,
-        "notes": list(row.notes),
+        "notes": list(row.known.notes),
         "dump": row.dump,
     }
 
@@ -133,7 +114,7 @@ def _section(row: Recompiled, path: str) -> Section:
         title = "Figures that are not reproduced"
         tables.append(Table.of(row.known.reproduction, title=title))
     facts = tuple(_facts(row, path))
-    return Section(title=row.name, facts=facts, tables=tuple(tables), notes=row.notes)
+    return Section(title=row.name, facts=facts, tables=tuple(tables), notes=row.known.notes)
 
 
 def _facts(row: Recompiled, path: str) -> Iterator[tuple[str, str]]:
@@ -238,46 +219,3 @@ def _change_rows(row: Recompiled, change: Change, made: Figures | None) -> Itera
     yield f"{change.kind} {change.target}", saved, f"{count} of {len(parts)} values"
     for part, answer in zip(parts, answers, strict=True):
         yield f"  {part.target}", None, answer
-
-
-# ---- combinations ------------------------------------------------------------------------------
-
-
-def _combinations_section(rows: Sequence[Recompiled]) -> Section:
-    first = rows[0]
-    base, target = first.base.total_bytes, first.known.target
-    now = "" if base is None else f": must fit {format_bytes(base)}"
-    table = table_of(
-        "combinations",
-        "Combinations of changes",
-        _COMBINATION_COLUMNS,
-        [_combination(row) for row in rows],
-        shown=["changes", "fits", "total_bytes", "temp_bytes", "sent", "flops"],
-        if_filled=("refusal",),
-    )
-    facts = (
-        ("compiled again", _reproduced_text(first)),
-        ("now", f"{'' if target is None else target.name}{now}"),
-    )
-    return Section(title=first.name, facts=facts, tables=(table,), notes=first.notes)
-
-
-def _combination(row: Recompiled) -> Row:
-    predicted = row.predicted or Figures()
-    why = [f"{c.target}: {c.why_not}" for c in row.changes if not c.applies]
-    fits = {True: "yes", False: "no", None: None if row.refusal or why else "not known"}[row.fits]
-    return (
-        ", ".join(change.target for change in row.changes),
-        fits,
-        predicted.total_bytes,
-        predicted.temp_bytes,
-        predicted.flops,
-        sent_text(predicted),
-        "; ".join(filter(None, (row.refusal, *why))) or None,
-    )
-
-
-def sent_text(figures: Figures) -> str:
-    """Return the bytes that leave each device, by mesh axes."""
-    axes = figures.wire_by_axis.items()
-    return ", ".join(f"{axis} {'?' if n is None else format_bytes(n)}" for axis, n in axes)

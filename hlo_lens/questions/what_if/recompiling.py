@@ -26,7 +26,6 @@ from hlo_lens.questions.what_if.compiling import (
     Compilation,
     compiled,
     dumped_flags,
-    foreign_calls,
     missing_package,
     needed_memory,
     optimized_module,
@@ -446,7 +445,6 @@ class Recompiled:
     predicted: Figures | None = None
     alone: tuple[Figures | None, ...] = ()
     dump: str | None = None
-    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -518,17 +516,9 @@ def variant_of(base: Base, changes: Sequence[Change]) -> Variant:
         refused = (replace(one, applies=False, why_not=base.refusal) for one in changes)
         return Variant(module=None, changes=tuple(refused), target=target)
     module, edits = edited(program.module, changes, base.dump.lowered_meshes)
-    made = []
-    for one in edits:
-        if one.kind == "target":
-            asked = parse_target(one.target)
-            if foreign := foreign_calls(module, asked.backend):
-                names = ", ".join(foreign[:4])
-                why = f"custom calls that only another backend knows: {names}"
-                one = replace(one, applies=False, why_not=why)
-            target = target if foreign else asked
-        made.append(one)
-    return Variant(module=module, changes=tuple(made), target=target)
+    targets = [one.target for one in changes if one.kind == "target"]
+    target = parse_target(targets[0]) if targets else target
+    return Variant(module=module, changes=edits, target=target)
 
 
 def changed_module(base: Base, variant: Variant, pool: Compiler) -> Recompiled:
@@ -558,5 +548,4 @@ def changed_module(base: Base, variant: Variant, pool: Compiler) -> Recompiled:
         again=again,
         predicted=predicted,
         dump=None if shown.module is None else str(shown.dump),
-        notes=(*base.notes, *shown.notes(base.program)),
     )

@@ -46,13 +46,6 @@ def test_commands_name_the_module_of_a_dump_with_several() -> None:
     ]
 
 
-def test_modules_of_one_name_are_sections_of_their_own() -> None:
-    row = replace(ROW, target=CPU, changes=(Change(kind="donate", target="x"),))
-    other = replace(row, changes=(Change(kind="donate", target="y"),))
-    assert len(what_if_report([row, row], "a dump").pages) == 2
-    assert len(what_if_report([row, other], "a dump").pages) == 1
-
-
 def test_exit_code_is_4_where_there_is_no_program() -> None:
     path = "sample_dumps/cpu/tp_mlp/compiled.txt"
     run = CliRunner().invoke(main, ["what-if", path, "--donate", "params"])

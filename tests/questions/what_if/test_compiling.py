@@ -26,7 +26,6 @@ from hlo_lens.questions.what_if.compiling import (
     compile_threads,
     compiled,
     dumped_flags,
-    foreign_calls,
     needed_memory,
     request_of,
     run_process,
@@ -297,17 +296,6 @@ def test_callbacks_and_custom_partitioning_are_refused() -> None:
         assert_fits(dump, target="v5e:1x1")
 
 
-def test_custom_calls_of_another_backend_are_named() -> None:
-    targets = ("tpu_custom_call", "Sharding", "lapack_sgesdd_ffi")
-    lines = [
-        f'  c{k} = f32[] custom-call(), custom_call_target="{t}"' for k, t in enumerate(targets)
-    ]
-    module = hlo_lens.parse_hlo("\n".join(["HloModule m\n\nENTRY e {", *lines, "}\n"]))
-    assert foreign_calls(module, "tpu") == ("lapack_sgesdd_ffi",)
-    assert foreign_calls(module, "cpu") == ("tpu_custom_call",)
-    assert foreign_calls(module, "gpu") == ("tpu_custom_call", "lapack_sgesdd_ffi")
-
-
 def test_root_sharding_is_left_out_where_some_results_have_their_own() -> None:
     call = 'custom-call(x), custom_call_target="xla.sdy.FuncResultSharding"'
     text = (
@@ -405,7 +393,7 @@ def test_missing_package_is_named_before_anything_is_compiled(
     monkeypatch.setattr(f"{COMPILING}.run_process", None)
     for target, package in (("v5e:2x4", "libtpu"), ("h100_sxm", "the CUDA plugin")):
         with pytest.raises(MissingPackageError, match=f"{package} is not installed"):
-            hlo_lens.what_if(before(), target=["cpu", target])
+            hlo_lens.what_if(before(), target=target)
 
 
 def test_change_that_does_not_apply_is_known_before_anything_is_compiled(

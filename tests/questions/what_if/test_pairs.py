@@ -11,7 +11,7 @@ import pytest
 
 from hlo_lens.load.devices import CPU
 from hlo_lens.load.programs import modules_of
-from hlo_lens.questions.what_if.combinations import combinations
+from hlo_lens.questions.what_if.combinations import changes_of
 from hlo_lens.questions.what_if.compiling import source_program
 from hlo_lens.questions.what_if.recompiling import (
     Base,
@@ -75,6 +75,6 @@ def test_changes_give_the_figures_of_the_program_written_with_them(
     assert truth.before != truth.after
     (dump,) = modules_of(truth.dump)
     base = Base(dump=dump, program=source_program(dump), target=CPU, own=Figures())
-    (changes,) = combinations(base, truth.pair.asked)
+    changes = changes_of(truth.pair.asked)
     made = verdict(truth, changed_module(base, variant_of(base, changes), Compiler(Means())))
     assert made.state == EQUAL, made.text
