@@ -30,9 +30,8 @@ from pathlib import Path
 
 from hlo_lens.load.programs import modules_of
 from hlo_lens.questions.what_if.combinations import what_if_modules
-from hlo_lens.questions.what_if.compiling import toolchain_of
+from hlo_lens.questions.what_if.compiling import Means, toolchain_of
 from hlo_lens.questions.what_if.environments import environment_python
-from hlo_lens.questions.what_if.recompiling import Means
 from hlo_lens.text.errors import HloLensError
 from tests.corpus import ROOT, SAMPLES, archives
 from tests.questions.what_if.pairs import WORK, Truth, Verdict, pairs, truths, verdicts

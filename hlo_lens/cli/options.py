@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
     from hlo_lens.questions.dumps.listing import ListingFacts
-    from hlo_lens.questions.what_if.recompiling import Means
+    from hlo_lens.questions.what_if.compiling import Means
     from hlo_lens.render.table import Report
     from hlo_lens.render.to_json import ModulePage
     from hlo_lens.shapes.mesh import Mesh
@@ -248,7 +248,7 @@ class Compiling:
 
     @property
     def means(self) -> Means:
-        from hlo_lens.questions.what_if.recompiling import Means
+        from hlo_lens.questions.what_if.compiling import Means
 
         return Means(python=self.python, minutes=self.minutes)
 

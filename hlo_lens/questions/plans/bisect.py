@@ -29,6 +29,7 @@ from hlo_lens.questions.plans.plans import (
 )
 from hlo_lens.questions.what_if.compiling import (
     OPTION_TEXTS,
+    Means,
     options_of,
     source_program,
     toolchain_of,
@@ -40,7 +41,7 @@ from hlo_lens.questions.what_if.environments import (
     scripted,
     version_key,
 )
-from hlo_lens.questions.what_if.recompiling import Compiler, Means, compiled_again
+from hlo_lens.questions.what_if.recompiling import Compiler, compiled_again
 from hlo_lens.text.errors import HloLensError, MissingDumpError, UsageError
 from hlo_lens.text.patterns import NamePattern
 from hlo_lens.text.units import listed

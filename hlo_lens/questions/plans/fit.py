@@ -31,12 +31,11 @@ from hlo_lens.questions.plans.plans import (
     keep_verdict,
 )
 from hlo_lens.questions.what_if.arguments import EntryArrays
-from hlo_lens.questions.what_if.compiling import compile_threads
+from hlo_lens.questions.what_if.compiling import Means, compile_threads
 from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.recompiling import (
     EDITS,
     Compiler,
-    Means,
     base_of,
     changed_module,
     compiled_base,

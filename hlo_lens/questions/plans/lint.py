@@ -54,15 +54,13 @@ from hlo_lens.questions.findings.values import call_place
 from hlo_lens.questions.matching.fingerprints import text_copies
 from hlo_lens.questions.memory.results import memory_results
 from hlo_lens.questions.snapshots.snapshot_file import LINT, read_findings
-from hlo_lens.questions.what_if.compiling import compile_threads, toolchain_of
+from hlo_lens.questions.what_if.compiling import Means, compile_threads, toolchain_of
 from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.recompiling import (
     Base,
     Compiler,
     Figures,
-    Means,
     Recompiled,
-    Variant,
     base_of,
     changed_module,
     compiled_base,
@@ -364,7 +362,7 @@ def proven_findings(
 def _proofs(
     base: Base, chosen: Sequence[Finding], pool: Compiler
 ) -> Iterator[tuple[Finding, Proof | str]]:
-    variants: dict[Finding, Variant] = {}
+    variants: dict[Finding, Recompiled] = {}
     for finding in chosen:
         changes = [Change(kind=one.kind, target=one.target) for one in finding.changes]
         try:
@@ -386,7 +384,7 @@ def _proofs(
         return
     before = base.figures or base.own
 
-    def compiled(variant: Variant) -> Recompiled | None:
+    def compiled(variant: Recompiled) -> Recompiled | None:
         return None if pool.means.is_late else changed_module(base, variant, pool)
 
     with compile_threads() as threads:

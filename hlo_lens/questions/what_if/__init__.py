@@ -67,7 +67,7 @@ def what_if(
 
     from hlo_lens.program.pages import meant_modules
     from hlo_lens.questions.what_if.combinations import what_if_modules
-    from hlo_lens.questions.what_if.recompiling import Means
+    from hlo_lens.questions.what_if.compiling import Means
 
     def texts(value: str | Sequence[str]) -> Sequence[str]:
         return tuple(filter(None, (value,))) if isinstance(value, str) else value

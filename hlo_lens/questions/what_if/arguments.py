@@ -242,13 +242,10 @@ def becomes(arrays: EntryArrays) -> dict[int, int]:
         free = [k for k in range(len(arrays.results)) if k not in pairs.values()]
         if not is_global:
             free = [k for k in free if k not in unknown]
-        same = _same(arrays, rest, free, is_global=is_global)
-        pairs |= {
-            argument: output
-            for argument, output in same.items()
-            if _array(arrays.arguments[argument], is_global=True)
-            == _array(arrays.results[output], is_global=True)
-        }
+        for argument, output in _same(arrays, rest, free, is_global=is_global).items():
+            values = arrays.arguments[argument], arrays.results[output]
+            if len({_array(value, is_global=True) for value in values}) == 1:
+                pairs[argument] = output
     return pairs
 
 
@@ -306,9 +303,7 @@ def _paired_again(
     everything = range(len(arrays.results))
     if _paired(arrays, sorted(before.arguments), everything) == before:  # as JAX pairs them
         return _paired(arrays, sorted((before.arguments | added) - removed), everything)
-    kept = {
-        position: output for position, output in before.outputs.items() if position not in removed
-    }
+    kept = {k: output for k, output in before.outputs.items() if k not in removed}
     free = [position for position in everything if position not in kept.values()]
     new = _paired(arrays, sorted(added), free)
     return DonatedPairs(kept | new.outputs, (before.donors - removed) | new.donors)
@@ -368,10 +363,8 @@ def renew_donation(edits: TextEdits) -> None:
     """Pair donated arguments again where they no longer agree, as after a change of shardings."""
     arrays = EntryArrays(edits.module)
     before = pairs_of_text(arrays)
-    if any(
-        _array(arrays.arguments[argument]) != _array(arrays.results[output])
-        for argument, output in before.outputs.items()
-    ):
+    pairs = [(arrays.arguments[a], arrays.results[b]) for a, b in before.outputs.items()]
+    if any(_array(argument) != _array(output) for argument, output in pairs):
         after = _paired(arrays, sorted(before.arguments), range(len(arrays.results)))
         _write(edits, arrays, after, before.kinds)
 
@@ -462,12 +455,10 @@ class _TypeEditor:
         line, stored = edits.line(parameter), edits.new_name(parameter)
         line.name = stored
         line.types[0] = edits.parameter_types[position] = new
-        mark = "ROOT " if parameter.is_root and stays_root else ""
-        if mark:
-            line.is_root = False
-        line.after.append(
-            f"{mark}{write(parameter.name)} = {parameter.shape_text} convert({write(stored)})"
-        )
+        line.is_root = False if parameter.is_root and stays_root else None
+        mark = "ROOT " * (line.is_root is False)
+        shape = parameter.shape_text
+        line.after.append(f"{mark}{write(parameter.name)} = {shape} convert({write(stored)})")
 
     def _store_result(self, position: int, old: str, new: str) -> None:
         """Convert a result last: before the tuple, or before what states its sharding."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hlo_lens.load.devices import parse_target
-from hlo_lens.questions.what_if.compiling import compile_threads
+from hlo_lens.questions.what_if.compiling import Means, compile_threads
 from hlo_lens.questions.what_if.edits import Change
 from hlo_lens.questions.what_if.environments import requirements
 from hlo_lens.questions.what_if.page import what_if_report
@@ -16,21 +16,19 @@ from hlo_lens.questions.what_if.recompiling import (
     EDITS,
     Base,
     Compiler,
-    Means,
     Recompiled,
     base_of,
     changed_module,
     compiled_base,
     variant_of,
 )
-from hlo_lens.text.errors import MissingPackageError, OutputError, UsageError
+from hlo_lens.text.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.load.programs import Progress
-    from hlo_lens.questions.what_if.recompiling import Variant
     from hlo_lens.render.table import Report
 
 _MOST_MODULES = 10
@@ -95,9 +93,11 @@ def what_if_modules(
     pool, changes = Compiler(means, progress), changes_of(asked)
     bases = [base_of(module, targets) for module in modules]
     variants = [variant_of(base, changes) for base in bases]
-    _require(variants, pool)
+    for one in variants:
+        if one.is_compiled and one.target is not None and not one.versions:
+            pool.require(one.target)
 
-    def compiled(base: Base, variant: Variant) -> Recompiled:
+    def compiled(base: Base, variant: Recompiled) -> Recompiled:
         base = compiled_base(base, pool) if variant.is_compiled else base
         return changed_module(base, variant, pool)
 
@@ -115,15 +115,6 @@ def what_if_modules(
             for row, home in zip(rows, homes, strict=True)
         ]
     return WhatIf(path=path, modules=tuple(rows))
-
-
-def _require(variants: Sequence[Variant], pool: Compiler) -> None:
-    try:
-        for one in variants:
-            if one.is_compiled and one.target is not None and not one.versions:
-                pool.require(one.target)
-    except MissingPackageError as error:
-        raise MissingPackageError(f"{error}, or --with 'jax==0.10.2'") from error
 
 
 def _with_each(row: Recompiled, pool: Compiler) -> Recompiled:

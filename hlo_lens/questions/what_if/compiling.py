@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -22,10 +23,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from hlo_lens.load import load
 from hlo_lens.load.devices import Target, device_assignment, gpu_topology
@@ -91,74 +92,46 @@ def source_program(dump: ModuleDump) -> SourceProgram | None:
 # ---- requests ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompileRequest:
-    """One compile, as `worker.py` reads it.
-
-    `older_text` is for parsers that cannot read `text`; `topology` the name of the topology, or
-    partitions, hosts and devices of a GPU (``1x1x8``). None is for what is not stated: device ids
-    by replica and partition, and whether XLA may choose shardings. `donors` are the donated
-    parameters that no result is named for.
-    """
-
-    text: str
-    backend: str
-    older_text: str = ""
-    topology: str = ""
-    topology_options: Mapping[str, object] = field(default_factory=dict)
-    gpu_config: str = ""
-    replicas: int = 1
-    partitions: int = 1
-    assignment: tuple[tuple[int, ...], ...] | None = None
-    uses_shardy: bool = False
-    propagates_to_parameters: tuple[bool, ...] | None = None
-    propagates_to_output: tuple[bool, ...] | None = None
-    donors: tuple[int, ...] = ()
-    flags: Mapping[str, str] = field(default_factory=dict)
-    host_parameters: tuple[int, ...] = ()
-    host_results: tuple[int, ...] = ()
-
-    @property
-    def json(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True)
-
-    def digest(self, toolchain: str) -> str:
-        """Return the key of its outcome, for a toolchain such as ``jaxlib 0.10.2``."""
-        parts = (WORKER.read_bytes(), toolchain.encode(), self.json.encode())
-        return hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
+CompileRequest: TypeAlias = dict[str, Any]
+"""One compile, as `worker.py` reads it in JSON."""
 
 
 def request_of(
     program: SourceProgram, target: Target, *, flags: Mapping[str, str] | None = None
 ) -> CompileRequest:
-    """Return the request to compile a program, on the devices of its dump if that is its target."""
+    """Return the request to compile a program, on the devices of its dump if that is its target.
+
+    ``older_text`` is for parsers that cannot read ``text``; ``topology`` the name of the topology,
+    or partitions, hosts and devices of a GPU (``1x1x8``). None is for what is not stated: device
+    ids by replica and partition, and whether XLA may choose shardings. ``donors`` are the donated
+    parameters that no result is named for.
+    """
     module, (text, *older) = program.module, _texts_for_xla(program.module)
     sizes = (module.replica_count, module.num_partitions)
     ids = program.assignment if program.target == target else None
     shapes: Sequence[Sequence[Shape]] = ((), ())
-    if "S(5)" in module.header.get("entry_computation_layout", ""):  # host memory
-        layout = module.entry_computation_layout
-        if layout is not None:
-            shapes = layout.parameters, layout.result.tuple_shapes or (layout.result,)
+    has_host = "S(5)" in module.header.get("entry_computation_layout", "")
+    if has_host and (layout := module.entry_computation_layout) is not None:
+        shapes = layout.parameters, layout.result.tuple_shapes or (layout.result,)
     is_gpu = target.backend == "gpu"
-    return CompileRequest(
-        text=text,
-        older_text="".join(older),
-        backend=target.backend,
-        topology=gpu_topology(target, sizes[0] * sizes[1]) if is_gpu else target.topology,
-        topology_options=target.options,
-        gpu_config=target.gpu_config,
-        replicas=sizes[0],
-        partitions=sizes[1],
-        assignment=ids if ids is not None and (len(ids), len(ids[0])) == sizes else None,
-        uses_shardy="xla.sdy" in text or "sharding={mesh[" in text,
-        propagates_to_parameters=_propagates(module, "parameters"),
-        propagates_to_output=_propagates(module, "output"),
-        donors=_donors(module),
-        flags=flags or {},
-        host_parameters=_in_host_memory(shapes[0]),
-        host_results=_in_host_memory(shapes[1]),
-    )
+    return {
+        "text": text,
+        "older_text": "".join(older),
+        "backend": target.backend,
+        "topology": gpu_topology(target, sizes[0] * sizes[1]) if is_gpu else target.topology,
+        "topology_options": dict(target.options),
+        "gpu_config": target.gpu_config,
+        "replicas": sizes[0],
+        "partitions": sizes[1],
+        "assignment": ids if ids is not None and (len(ids), len(ids[0])) == sizes else None,
+        "uses_shardy": "xla.sdy" in text or "sharding={mesh[" in text,
+        "propagates_to_parameters": _propagates(module, "parameters"),
+        "propagates_to_output": _propagates(module, "output"),
+        "donors": _donors(module),
+        "flags": dict(flags or {}),
+        "host_parameters": _in_host_memory(shapes[0]),
+        "host_results": _in_host_memory(shapes[1]),
+    }
 
 
 def _texts_for_xla(module: HloModule) -> list[str]:
@@ -195,9 +168,8 @@ def _take_elements(edits: TextEdits) -> None:
                 if key not in made:
                     made[key] = edits.new_name(source)
                     taken, write = edits.reference(made[key]), edits.reference(name)
-                    edits.line(user).before.append(
-                        f"{taken} = {shape} get-tuple-element({write}), index={index}"
-                    )
+                    line = f"{taken} = {shape} get-tuple-element({write}), index={index}"
+                    edits.line(user).before.append(line)
                 name = made[key]
             edits.line(user).operands[position] = name
 
@@ -242,11 +214,8 @@ _HOST_SPACE = 5
 
 
 def _in_host_memory(shapes: Sequence[Shape]) -> tuple[int, ...]:
-    return tuple(
-        number
-        for number, shape in enumerate(shapes)
-        if any(leaf.memory_space == _HOST_SPACE for _, leaf in shape.leaves())
-    )
+    spaces = [{leaf.memory_space for _, leaf in shape.leaves()} for shape in shapes]
+    return tuple(number for number, own in enumerate(spaces) if _HOST_SPACE in own)
 
 
 # ---- outcomes ----------------------------------------------------------------------------------
@@ -302,8 +271,8 @@ class Compilation:
             return "" if self.module is not None else "the new dump has no optimized text"
         if self.step == "missing":
             return self.error
-        lines = [line.strip() for line in self.error.splitlines() if line.strip()]
-        return f"{_FAILED.get(self.step, self.step)}: {' '.join(lines[:_FIRST_LINES])}"
+        lines = filter(None, map(str.strip, self.error.splitlines()))
+        return f"{_FAILED.get(self.step, self.step)}: {' '.join(list(lines)[:_FIRST_LINES])}"
 
     def versions_for(self, target: Target | None) -> dict[str, str]:
         names = _PACKAGES["cpu" if target is None else target.backend]
@@ -392,6 +361,38 @@ _MISSING = {"tpu": ("libtpu", "tpu"), "gpu": ("the CUDA plugin", "cuda12")}
 """What a backend other than CPU needs, and the extra of jax that brings it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """Interpreter whose jax compiles, and limits.
+
+    `minutes` is the longest time of one compile; `until` ends all, by `time.monotonic`; `is_full`
+    compiles go on to their end, beyond memory and collectives.
+    """
+
+    python: str = sys.executable
+    minutes: float = 30.0
+    until: float | None = None
+    is_full: bool = False
+
+    def __post_init__(self) -> None:
+        if Path(self.python).name != self.python:  # compiles run in another folder
+            object.__setattr__(self, "python", str(Path(self.python).absolute()))
+
+    def within(self) -> Means:
+        """Return the same means with `minutes` for all compiles together, from now on."""
+        return replace(self, until=time.monotonic() + 60 * self.minutes)
+
+    @property
+    def is_late(self) -> bool:
+        return self.until is not None and time.monotonic() >= self.until
+
+    @property
+    def minutes_left(self) -> float:
+        """Longest time of a compile that begins now."""
+        left = math.inf if self.until is None else self.until - time.monotonic()
+        return min(self.minutes, max(0.0, left) / 60)
+
+
 @cache
 def toolchain_of(python: str) -> str:
     """Return what a Python interpreter has to compile with, as `worker.toolchain` prints it.
@@ -428,27 +429,24 @@ def missing_package(python: str, backend: str) -> str:
 
 
 def compiled(
-    request: CompileRequest,
-    *,
-    python: str = sys.executable,
-    minutes: float = 30.0,
-    is_full: bool = False,
-    tick: Callable[[], None] | None = None,
+    request: CompileRequest, means: Means, tick: Callable[[], None] | None = None
 ) -> Compilation:
     """Return the outcome of a compile, from the cache if it was done before and has its files.
 
-    Outcomes that depend on limits of time and memory are not cached. With `is_full` it waits for
-    the end of the compile; `tick` is called from time to time.
+    Outcomes that depend on limits of time and memory are not cached. `tick` is
+    called from time to time.
 
     Raises:
         MissingPackageError: If the interpreter has no jax.
         OutputError: If the cache cannot be written, as on a full disk.
     """
-    home = cache_folder(COMPILES, request.digest(toolchain_of(python)))
-    if missing := missing_package(python, request.backend):
+    text = json.dumps(request, sort_keys=True)
+    parts = (WORKER.read_bytes(), toolchain_of(means.python).encode(), text.encode())
+    home = cache_folder(COMPILES, hashlib.sha256(b"\0".join(parts)).hexdigest()[:32])
+    if missing := missing_package(means.python, request["backend"]):
         return Compilation(dump=home, step="missing", error=missing)
     cached = _outcome(home)
-    if cached is not None and (cached.is_full or not is_full):
+    if cached is not None and (cached.is_full or not means.is_full):
         with contextlib.suppress(OSError):
             os.utime(home / USED)
         return cached
@@ -457,7 +455,7 @@ def compiled(
         with tempfile.TemporaryDirectory(prefix="new-", dir=home.parent) as scratch:
             folder = Path(scratch) / "compile"
             folder.mkdir()
-            fields = _worker_result(request, folder, python, minutes, is_full=is_full, tick=tick)
+            fields = _worker_result(request, folder, means, tick)
             for file in (folder / "dump").rglob("*"):  # generated code is most of the bytes
                 if file.is_file() and _SCRATCH.search(file.name):
                     file.unlink()
@@ -465,7 +463,7 @@ def compiled(
             (folder / USED).write_text(json.dumps(fields), encoding="utf-8")
             made = _outcome(folder)
             if made is not None and made.step != "stopped":
-                if cached is None or is_full:
+                if cached is None or means.is_full:
                     shutil.rmtree(home, ignore_errors=True)
                 with contextlib.suppress(OSError):  # another process was faster
                     folder.rename(home)
@@ -509,34 +507,28 @@ _ENVIRONMENT = {
 
 
 def _worker_result(
-    request: CompileRequest,
-    folder: Path,
-    python: str,
-    minutes: float,
-    *,
-    is_full: bool,
-    tick: Callable[[], None] | None,
+    request: CompileRequest, folder: Path, means: Means, tick: Callable[[], None] | None
 ) -> dict[str, object]:
     asked, result, log = (folder / n for n in ("request.json", "result.json", "log.txt"))
-    asked.write_text(request.json, encoding="utf-8")
+    asked.write_text(json.dumps(request), encoding="utf-8")
     (folder / "dump").mkdir()
     is_ours = re.compile("XLA_|JAX_|LIBTPU_|TPU_|TF_|PYTHON")  # these change a compile
-    devices = request.replicas * request.partitions if request.backend == "cpu" else 1
+    devices = request["replicas"] * request["partitions"] if request["backend"] == "cpu" else 1
     flags = f"--xla_dump_to={folder / 'dump'} --xla_dump_hlo_as_text"
     flags += f" --xla_force_host_platform_device_count={devices}"
     env = {name: value for name, value in os.environ.items() if not is_ours.match(name)}
     env |= {"XLA_FLAGS": flags, **_ENVIRONMENT}
-    command = [python, str(WORKER), str(asked), str(result)]
+    command = [means.python, str(WORKER), str(asked), str(result)]
     seen: list[tuple[object, ...]] = [()]
 
     def is_known() -> bool:
         """Whether all texts are complete, and the same as a moment ago."""
         if tick is not None:
             tick()
-        seen.append(() if is_full else written(folder / "dump", request.backend))
+        seen.append(() if means.is_full else written(folder / "dump", request["backend"]))
         return bool(seen[-1]) and seen[-1] == seen[-2]
 
-    run = run_process(command, env, log, minutes, cwd=folder, until=is_known)
+    run = run_process(command, env, log, means.minutes_left, cwd=folder, until=is_known)
     if _FULL in log.read_text(encoding="utf-8", errors="replace"):
         raise OutputError(f"{folder.parent}: {_FULL.lower()}, and XLA could not write its dump")
     fields: dict[str, object] = {"step": "stopped"}

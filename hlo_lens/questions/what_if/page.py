@@ -150,15 +150,14 @@ def _reproduced_text(row: Recompiled) -> str:
     if not versions and not row.refusal and not any(one.applies for one in row.changes):
         return "not compiled: no change applies"
     equal, by = known.reproduction, _versions_text(versions, again.seconds)
-    if equal.is_equal is None and row.refusal and not row.changes:
-        return f"not possible: {row.refusal}{by}"
     if equal.is_equal is None:
+        if row.refusal and not row.changes:
+            return f"not possible: {row.refusal}{by}"
         why = row.refusal or "the dump has no buffer assignment to compare with"
         return f"not known whether reproduced: {why}{by}"
-    if equal.is_equal:
-        return f"reproduced, all {equal.compared} figures equal{by}"
-    differ = f"{plural(len(equal.differences), 'figure')} differ"
-    return f"not reproduced: {'; '.join((differ, *equal.reasons))}{by}"
+    differ = (f"{plural(len(equal.differences), 'figure')} differ", *equal.reasons)
+    all_equal = f"reproduced, all {equal.compared} figures equal"
+    return (all_equal if equal.is_equal else f"not reproduced: {'; '.join(differ)}") + by
 
 
 def _versions_text(versions: Mapping[str, str], seconds: float) -> str:

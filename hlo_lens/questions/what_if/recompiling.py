@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import math
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.module_reader import parse_hlo
@@ -24,6 +20,7 @@ from hlo_lens.questions.what_if.arguments import edit_donation, edit_dtype, rene
 from hlo_lens.questions.what_if.compiling import (
     NOT_COMPILED,
     Compilation,
+    Means,
     compiled,
     dumped_flags,
     missing_package,
@@ -105,12 +102,9 @@ def figures(module: ModuleDump) -> Figures:
         memory = memory_results(module)
     if memory is not None:
         statement, peak = memory.statement, memory.peak
+        parts = ("argument", "output", "alias", "temp", "total")
         made = Figures(
-            argument_bytes=statement.argument_bytes,
-            output_bytes=statement.output_bytes,
-            alias_bytes=statement.alias_bytes,
-            temp_bytes=statement.temp_bytes,
-            total_bytes=statement.total_bytes,
+            **{f"{part}_bytes": getattr(statement, f"{part}_bytes") for part in parts},
             peak_bytes=None if peak is None else peak.total_bytes,
             peak_source=None if peak is None else peak.instruction_origin.source,
             host_bytes=tuple(statement.host_bytes),
@@ -181,38 +175,6 @@ _NEEDS_GPU = "Expect autotune result cache hit"
 _AUTOTUNE = "xla_gpu_autotune_level"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
-    """Interpreter whose jax compiles, and limits.
-
-    `minutes` is the longest time of one compile; `until` ends all, by `time.monotonic`; `is_full`
-    compiles go on to their end, beyond memory and collectives.
-    """
-
-    python: str = sys.executable
-    minutes: float = 30.0
-    until: float | None = None
-    is_full: bool = False
-
-    def __post_init__(self) -> None:
-        if Path(self.python).name != self.python:  # compiles run in another folder
-            object.__setattr__(self, "python", str(Path(self.python).absolute()))
-
-    def within(self) -> Means:
-        """Return the same means with `minutes` for all compiles together, from now on."""
-        return replace(self, until=time.monotonic() + 60 * self.minutes)
-
-    @property
-    def is_late(self) -> bool:
-        return self.until is not None and time.monotonic() >= self.until
-
-    @property
-    def minutes_left(self) -> float:
-        """Longest time of a compile that begins now."""
-        left = math.inf if self.until is None else self.until - time.monotonic()
-        return min(self.minutes, max(0.0, left) / 60)
-
-
 class Compiler:
     """Runs compiles and counts them for `progress`."""
 
@@ -238,9 +200,8 @@ class Compiler:
 
     def compiled(self, request: CompileRequest, versions: str = "") -> Compilation:
         """Return the outcome of a compile, by other versions of jax if some are named."""
-        python = environment_python(versions, request.backend) if versions else self.means.python
-        minutes, is_full = self.means.minutes_left, self.means.is_full
-        made = compiled(request, python=python, minutes=minutes, is_full=is_full, tick=self._show)
+        python = environment_python(versions, request["backend"]) if versions else self.means.python
+        made = compiled(request, replace(self.means, python=python), self._show)
         self._done += 1
         self._show()
         return made
@@ -266,7 +227,7 @@ def compiled_again(
     if made.error and made.step != "compile":
         return made
     module = optimized_module(made, program.module.name)
-    meshes = set(named_meshes(program.module)) if request.older_text else set()
+    meshes = set(named_meshes(program.module)) if request["older_text"] else set()
     if module is not None and len(meshes) == 1:  # older texts number the devices
         module = module.stating(mesh=meshes.pop())
     if not made.error:
@@ -441,6 +402,7 @@ class Recompiled:
     known: Base
     changes: tuple[Change, ...]
     target: Target | None
+    module: HloModule | None = None
     again: Compilation | None = None
     predicted: Figures | None = None
     alone: tuple[Figures | None, ...] = ()
@@ -480,21 +442,6 @@ class Recompiled:
         return None if total is None or limit is None else total <= limit
 
     @property
-    def is_answered(self) -> bool:
-        """Whether the program was compiled as asked, or XLA says that it does not fit."""
-        made = self.predicted if self.changes else self.known.figures
-        return made is not None or bool(self.shown.shortage)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
-    """A program with changes, to be compiled; no module where nothing can be."""
-
-    module: HloModule | None
-    changes: tuple[Change, ...]
-    target: Target | None
-
-    @property
     def versions(self) -> str:
         """Versions of jax that are asked for; empty for those of the interpreter."""
         return next((one.target for one in self.changes if one.kind == "with"), "")
@@ -504,8 +451,14 @@ class Variant:
         """Whether there is something to compile: no changes, or one that applies."""
         return not self.changes or any(one.applies for one in self.changes)
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the program was compiled as asked, or XLA says that it does not fit."""
+        made = self.predicted if self.changes else self.known.figures
+        return made is not None or bool(self.shown.shortage)
 
-def variant_of(base: Base, changes: Sequence[Change]) -> Variant:
+
+def variant_of(base: Base, changes: Sequence[Change]) -> Recompiled:
     """Return a module with changes; nothing is compiled.
 
     Raises:
@@ -514,14 +467,14 @@ def variant_of(base: Base, changes: Sequence[Change]) -> Variant:
     program, target = base.program, base.target
     if program is None or program.obstacle:
         refused = (replace(one, applies=False, why_not=base.refusal) for one in changes)
-        return Variant(module=None, changes=tuple(refused), target=target)
+        return Recompiled(known=base, changes=tuple(refused), target=target)
     module, edits = edited(program.module, changes, base.dump.lowered_meshes)
     targets = [one.target for one in changes if one.kind == "target"]
     target = parse_target(targets[0]) if targets else target
-    return Variant(module=module, changes=edits, target=target)
+    return Recompiled(known=base, changes=edits, target=target, module=module)
 
 
-def changed_module(base: Base, variant: Variant, pool: Compiler) -> Recompiled:
+def changed_module(base: Base, variant: Recompiled, pool: Compiler) -> Recompiled:
     """Return a module compiled with changes; without any, the module as compiled again."""
     program, target, changes = base.program, variant.target, variant.changes
     again = predicted = None
@@ -541,11 +494,5 @@ def changed_module(base: Base, variant: Variant, pool: Compiler) -> Recompiled:
         if again.module is not None and not again.error:
             predicted = figures(again.module)
     shown = again or base.again
-    return Recompiled(
-        known=base,
-        changes=changes,
-        target=target,
-        again=again,
-        predicted=predicted,
-        dump=None if shown.module is None else str(shown.dump),
-    )
+    dump = None if shown.module is None else str(shown.dump)
+    return replace(variant, known=base, again=again, predicted=predicted, dump=dump)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -182,16 +182,16 @@ class _ConstraintEditor:
     def _constrain(
         self, one: HloInstruction, chosen: MeshSharding, users: Iterable[tuple[HloInstruction, int]]
     ) -> None:
-        edits, rank = self.edits, 0 if one.shape is None else one.shape.rank
+        edits, chosen = self.edits, replace(chosen, rank=one.shape.rank if one.shape else 0)
         name, write = edits.new_name(one), edits.reference
         mark, shardy_text = "ROOT " * one.is_root, ""
         if one.is_root:
             edits.line(one).is_root = False
         if self.meshes.is_shardy:
-            shardy_text = f', frontend_attributes={{{SHARDING}="{chosen.per_value(rank)}"}}'
+            shardy_text = f', frontend_attributes={{{SHARDING}="{chosen.per_value}"}}'
         edits.line(one).after.append(
             f"{mark}{write(name)} = {one.shape_text} custom-call({write(one.name)}), "
-            f'custom_call_target="{_TARGET}", sharding={chosen.hlo(rank)}{shardy_text}'
+            f'custom_call_target="{_TARGET}", sharding={chosen.hlo}{shardy_text}'
         )
         for user, position in users:
             edits.line(user).operands[position] = name
@@ -275,9 +275,9 @@ class _Sharder:
             self._set_result(result, chosen)
             name = result_name(self.arrays.results[result])
             follows = f"; {name}, which has its memory, follows"
-        self.edits.line(parameter).attributes["sharding"] = chosen.hlo(_rank(value))
+        self.edits.line(parameter).attributes["sharding"] = chosen.hlo
         if self.meshes.is_shardy:
-            self._set_shardy(parameter, f"#sdy.sharding{chosen.shardy(_rank(value))}")
+            self._set_shardy(parameter, f"#sdy.sharding{chosen.shardy}")
         self._close("parameters", position, len(self.arrays.arguments))
         return f"{chosen}{follows}"
 
@@ -301,7 +301,7 @@ class _Sharder:
         new = HloSharding.from_partition_spec(chosen.mesh, spec, rank=shape.rank)
         if value.sharding is not None and value.sharding.equivalent(new):
             raise InapplicableError(f"it is sharded so: {partition_spec_text(spec)}")
-        return chosen
+        return replace(chosen, rank=shape.rank)
 
     def _set_shardy(self, instruction: HloInstruction, text: str) -> None:
         known = self.edits.attribute(instruction, "frontend_attributes") or "{}"
@@ -325,76 +325,66 @@ class _Sharder:
         value, root = self.arrays.results[position], self.module.entry.root
         if root is None:
             return
-        rank, made = _rank(value), root.producer(0)
+        made = root.producer(0)
         if root.opcode == "tuple" and index_of(value):
-            self._set_element(root, position, chosen, rank)
+            self._set_element(root, position, chosen)
         elif root.opcode == "get-tuple-element" and root.attribute("sharding") is not None:
-            self.edits.line(root).attributes["sharding"] = chosen.hlo(rank)
+            self.edits.line(root).attributes["sharding"] = chosen.hlo
             if self.meshes.is_shardy and made is not None and made[0].opcode == "tuple":
-                self._state_result(made[0], 0, chosen, rank)
+                self._state_result(made[0], 0, chosen)
         else:
-            self._take_from_tuple(root, chosen, rank)
+            self._take_from_tuple(root, chosen)
         self._close("output", position, len(self.arrays.results))
 
-    def _take_from_tuple(self, root: HloInstruction, chosen: MeshSharding, rank: int) -> None:
+    def _take_from_tuple(self, root: HloInstruction, chosen: MeshSharding) -> None:
         edits, shape, name = self.edits, root.shape_text, root.name
         edits.line(root).is_root = False
         after, write = edits.last_of_entry().after, edits.reference
         if self.meshes.is_shardy:
             name = edits.new_name(root)
-            after.append(self._result_call(name, root.name, shape, chosen, rank))
+            after.append(self._result_call(name, root.name, shape, chosen))
         pair, result = edits.new_name(root), edits.new_name(root)
         after.append(f"{write(pair)} = ({shape}) tuple({write(name)})")
         after.append(
             f"ROOT {write(result)} = {shape} get-tuple-element({write(pair)}), index=0, "
-            f"sharding={chosen.hlo(rank)}"
+            f"sharding={chosen.hlo}"
         )
 
-    def _result_call(
-        self, name: str, operand: str, shape: object, chosen: MeshSharding, rank: int
-    ) -> str:
+    def _result_call(self, name: str, operand: str, shape: object, chosen: MeshSharding) -> str:
         write = self.edits.reference
         return (
             f"{write(name)} = {shape} custom-call({write(operand)}), "
             f'custom_call_target="{FUNC_RESULT}", custom_call_has_side_effect=true, '
-            f'frontend_attributes={{{SHARDING}="{chosen.per_value(rank)}"}}'
+            f'frontend_attributes={{{SHARDING}="{chosen.per_value}"}}'
         )
 
-    def _set_element(
-        self, root: HloInstruction, position: int, chosen: MeshSharding, rank: int
-    ) -> None:
+    def _set_element(self, root: HloInstruction, position: int, chosen: MeshSharding) -> None:
         if self.meshes.is_shardy:
-            self._state_result(root, position, chosen, rank)
+            self._state_result(root, position, chosen)
         known = self.edits.attribute(root, "sharding")
         if known is None and self.meshes.is_shardy:
             return
         elements = () if known is None else self.module.reader.sharding(known).elements
         words = [element.text for element in elements]
         words = words or ["{replicated}"] * len(root.shape.tuple_shapes if root.shape else ())
-        words[position] = chosen.hlo(rank)
+        words[position] = chosen.hlo
         self.edits.line(root).attributes["sharding"] = f"{{{', '.join(words)}}}"
 
-    def _state_result(
-        self, root: HloInstruction, position: int, chosen: MeshSharding, rank: int
-    ) -> None:
+    def _state_result(self, root: HloInstruction, position: int, chosen: MeshSharding) -> None:
         edits, made = self.edits, root.producer(position)
         if made is not None and not made[1] and is_result_call(made[0]):
             call = made[0]
-            self._set_shardy(call, chosen.per_value(rank))
+            self._set_shardy(call, chosen.per_value)
             for user in self.module.entry.instructions:
                 is_copy = user.opcode == "reshape" and user.operand_names == (call.name,)
                 if is_copy and user.attribute("sharding") is not None:
-                    edits.line(user).attributes["sharding"] = chosen.hlo(rank)
+                    edits.line(user).attributes["sharding"] = chosen.hlo
             return
         shapes = () if root.shape is None else root.shape.tuple_shapes
         name, operand = edits.new_name(root), edits.operand(root, position)
-        line = self._result_call(name, operand, shapes[position], chosen, rank)
+        line = self._result_call(name, operand, shapes[position], chosen)
         edits.line(root).before.append(line)
         edits.line(root).operands[position] = name
-
-
-def _rank(value: ShardedValue) -> int:
-    return len(value.global_shape.dimensions) if value.global_shape else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,25 +395,29 @@ class MeshSharding:
     mesh: Mesh
     name: str | None
     names_axes: bool = False
+    rank: int = 0
 
     def __str__(self) -> str:
         return f"{partition_spec_text(self.spec)} over {self.mesh}"
 
-    def hlo(self, rank: int) -> str:
-        """Return the sharding as ``sharding=`` has it, of a value of this rank."""
+    @property
+    def hlo(self) -> str:
+        """The sharding as ``sharding=`` has it."""
         if self.names_axes:
-            return f"{named_sharding(self.mesh, self.spec, rank)}"
-        return HloSharding.from_partition_spec(self.mesh, self.spec, rank=rank).text
+            return f"{named_sharding(self.mesh, self.spec, self.rank)}"
+        return HloSharding.from_partition_spec(self.mesh, self.spec, rank=self.rank).text
 
-    def shardy(self, rank: int) -> str:
-        """Return the sharding as Shardy prints it: ``<@mesh, [{"x"}, {}]>``, quotes escaped."""
-        entries = [*self.spec, *(None,) * (rank - len(self.spec))]
+    @property
+    def shardy(self) -> str:
+        """The sharding as Shardy prints it: ``<@mesh, [{"x"}, {}]>``, quotes escaped."""
+        entries = [*self.spec, *(None,) * (self.rank - len(self.spec))]
         quoted = (", ".join(f'\\"{axis}\\"' for axis in axes_of_entry(entry)) for entry in entries)
         return f"<@{self.name}, [{', '.join(f'{{{axes}}}' for axes in quoted)}]>"
 
-    def per_value(self, rank: int) -> str:
-        """Return the sharding as Shardy prints that of an operation with one value."""
-        return f"#sdy.sharding_per_value<[{self.shardy(rank)}]>"
+    @property
+    def per_value(self) -> str:
+        """The sharding as Shardy prints that of an operation with one value."""
+        return f"#sdy.sharding_per_value<[{self.shardy}]>"
 
     def require_even(self, sizes: Sequence[int | None]) -> None:
         """Raise InapplicableError if it does not divide a value of these sizes evenly."""

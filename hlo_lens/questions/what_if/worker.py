@@ -1,6 +1,6 @@
 """Script that compiles one HLO text for a target, run by any Python: ``worker.py REQUEST RESULT``.
 
-Both are JSON files: the keys of a request are the fields of `CompileRequest`, those of a result are
+Both are JSON files: the keys of a request are those of `request_of`, those of a result are
 fields of `Compilation`. Without arguments it prints what there is to compile with. It imports
 nothing of hlo_lens and reads any version of jax since 0.4.30, with names of jaxlib that are not
 public and move between versions. Nothing of the program runs, and no device of the target need

@@ -16,7 +16,7 @@ from hlo_lens.questions.plans import fit as api
 from hlo_lens.questions.plans.fit import Search, other_meshes, worth_trying
 from hlo_lens.questions.plans.plans import Attempt, Candidate, Place, chosen_plans, closest
 from hlo_lens.questions.what_if.compiling import source_program
-from hlo_lens.questions.what_if.recompiling import Base, Compiler, Figures, Recompiled, Variant
+from hlo_lens.questions.what_if.recompiling import Base, Compiler, Figures, Recompiled
 from hlo_lens.text.errors import UsageError
 from tests.corpus import SAMPLES
 from tests.questions.what_if.test_compiling import needs_jax
@@ -50,7 +50,7 @@ def fake_compiler(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     def base(known: Base, _: Compiler) -> Base:
         return replace(known, figures=Figures(total_bytes=100 * MIB))
 
-    def changed(known: Base, variant: Variant, _: Compiler) -> Recompiled:
+    def changed(known: Base, variant: Recompiled, _: Compiler) -> Recompiled:
         changes = variant.changes
         made.append(tuple(one.kind for one in changes))
         kinds = {one.kind for one in changes} & {"donate", "shard"}

@@ -19,8 +19,8 @@ from pathlib import Path
 from hlo_lens.load.devices import parse_target
 from hlo_lens.load.programs import modules_of
 from hlo_lens.questions.what_if.combinations import what_if_modules
-from hlo_lens.questions.what_if.compiling import toolchain_of
-from hlo_lens.questions.what_if.recompiling import Means, Recompiled, figures
+from hlo_lens.questions.what_if.compiling import Means, toolchain_of
+from hlo_lens.questions.what_if.recompiling import Recompiled, figures
 from hlo_lens.text.errors import HloLensError
 from tests.corpus import ROOT
 

@@ -12,12 +12,11 @@ import pytest
 from hlo_lens.load.devices import CPU
 from hlo_lens.load.programs import modules_of
 from hlo_lens.questions.what_if.combinations import changes_of
-from hlo_lens.questions.what_if.compiling import source_program
+from hlo_lens.questions.what_if.compiling import Means, source_program
 from hlo_lens.questions.what_if.recompiling import (
     Base,
     Compiler,
     Figures,
-    Means,
     changed_module,
     variant_of,
 )
