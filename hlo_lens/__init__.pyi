@@ -53,10 +53,9 @@ from hlo_lens.questions.diff.dump_diff import Diff as Diff
 from hlo_lens.questions.diff.sides import snapshot as snapshot
 from hlo_lens.questions.dumps import call_graph as call_graph, instruction as instruction
 from hlo_lens.questions.memory import memory as memory
-from hlo_lens.questions.plans.bisect import bisect as bisect
+from hlo_lens.questions.plans.bisect import Bisection as Bisection, bisect as bisect
 from hlo_lens.questions.plans.fit import Fit as Fit, fit as fit
 from hlo_lens.questions.plans.lint import Lint as Lint, lint as lint
-from hlo_lens.questions.plans.plans import Bisection as Bisection
 from hlo_lens.questions.report import report_on as report_on
 from hlo_lens.questions.sharding import shardings as shardings, signature as signature
 from hlo_lens.questions.snapshots.snapshot_file import Snapshot as Snapshot

@@ -10,20 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
 from hlo_lens.load.devices import CPU, parse_target
 from hlo_lens.load.files import read_source
 from hlo_lens.load.programs import modules_of
 from hlo_lens.program.summary import assumed_target
 from hlo_lens.questions.check import check
+from hlo_lens.questions.check.page import amount_texts, check_object
 from hlo_lens.questions.check.rules import short_rule
 from hlo_lens.questions.plans.plans import (
     BAD,
     GOOD,
     SKIPPED,
-    Bisection,
-    Step,
     first_bad,
     smallest_bad,
 )
@@ -42,15 +41,71 @@ from hlo_lens.questions.what_if.environments import (
     version_key,
 )
 from hlo_lens.questions.what_if.recompiling import Compiler, compiled_again
+from hlo_lens.render.result import Column, Records, Unit
+from hlo_lens.render.table import Report, Section, table_of
+from hlo_lens.render.to_json import envelope
 from hlo_lens.text.errors import HloLensError, MissingDumpError, UsageError
+from hlo_lens.text.names import shell_word
 from hlo_lens.text.patterns import NamePattern
-from hlo_lens.text.units import listed
+from hlo_lens.text.units import format_seconds, listed, plural
 from hlo_lens.text.user_cache import COMPILES, cache_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hlo_lens.load.devices import Target
     from hlo_lens.load.programs import Program, Progress
+    from hlo_lens.questions.check.judge import Judgement
     from hlo_lens.questions.what_if.compiling import Compilation, SourceProgram
+    from hlo_lens.render.result import Row
+
+# ---- records -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of a search."""
+
+    name: Annotated[str, "version, or flags with their values"]
+    outcome: Annotated[str, "good, bad or skipped"]
+    seconds: Annotated[float, Unit.SECONDS, "time of the compile, now or when it was cached"] = 0.0
+    reason: Annotated[str, "rule that failed, or why the step is skipped"] = ""
+    judgement: Judgement | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    dump: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bisection(Records[Step]):
+    """Steps of a search, in the order of their compiles.
+
+    `candidates` are skipped steps, any of which may be the first bad one; `flags` the smallest bad
+    set, name to both values, None for the default; `unknown` flags cannot be set.
+    """
+
+    KIND: ClassVar[str] = "bisect"
+    steps: tuple[Step, ...] = ()
+    subject: str
+    rules: tuple[str, ...]
+    last_good: Step | None = None
+    first_bad: Step | None = None
+    candidates: tuple[str, ...] = ()
+    flags: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def report(self) -> Report:
+        """The output of ``hlo-lens bisect``."""
+        return bisect_report(self)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON object that ``hlo-lens bisect -f json`` prints."""
+        return dict(self.report.data)
+
+    def __str__(self) -> str:
+        return str(self.report)
+
 
 # ---- steps -------------------------------------------------------------------------------------
 
@@ -357,3 +412,109 @@ def _source(
     if own is None:
         raise UsageError("the dump does not name its device: name one with --target")
     return source, own
+
+
+# ---- page --------------------------------------------------------------------------------------
+
+_STEP_COLUMNS = (
+    Column("step", Unit.NONE, "version, or flags with the value of the bad dump"),
+    Column("outcome", Unit.NONE, "good, bad or skipped"),
+    Column("good_end", Unit.NONE, "value of the rule's figure at the good end"),
+    Column("value", Unit.NONE, "its value in this step"),
+    Column("seconds", Unit.SECONDS, "time of the compile"),
+    Column("reason", Unit.NONE, "rule that failed, or why the step is skipped"),
+)
+_FLAG_COLUMNS = (
+    Column("flag", Unit.NONE, "name of the flag"),
+    Column("good", Unit.NONE, "value in the good dump; empty for the default"),
+    Column("bad", Unit.NONE, "value in the bad dump"),
+    Column("why_not", Unit.NONE, "why it cannot be set; empty for the cause"),
+)
+
+
+def bisect_report(search: Bisection) -> Report:
+    """Return the report on a search."""
+    answer = "no answer"
+    if search.first_bad is not None:
+        answer = f"first bad {search.first_bad.name}"
+        if search.subject == "flags":
+            answer = f"{plural(len(search.flags), 'flag')} of those that differ"
+    steps = [_step_row(step) for step in search.steps]
+    tables = [table_of("steps", "Steps, in the order of their compiles", _STEP_COLUMNS, steps)]
+    if search.flags or search.unknown:
+        flags: list[Row] = [(name, good, bad, "") for name, (good, bad) in search.flags.items()]
+        flags += [(name, None, None, why) for name, why in search.unknown.items()]
+        title = "Flags: the cause, and those not tried"
+        shown = ("flag", "good", "bad", *(("why_not",) if search.unknown else ()))
+        tables.append(table_of("flags", title, _FLAG_COLUMNS, flags, shown=shown))
+    section = Section(
+        title=f"hlo-lens bisect: {answer}",
+        facts=tuple(_search_facts(search)),
+        tables=tuple(tables),
+    )
+    return Report(
+        kind="bisect",
+        sections=(section,),
+        data=_search_object(search),
+    )
+
+
+def _search_facts(search: Bisection) -> Iterator[tuple[str, str]]:
+    good, bad = search.last_good, search.first_bad
+    if search.problem:
+        yield "no answer", search.problem
+    if search.subject == "flags" and bad is not None:
+        yield "cause", bad.name
+    elif good is not None and bad is not None:
+        yield "first bad", f"{bad.name}: {bad.reason}"
+        yield "last good", good.name
+    if search.candidates:
+        names = listed(list(search.candidates), 8)
+        yield "not known", f"{names} between them could not be judged; any may be the first bad one"
+    yield "rules", ", ".join(search.rules)
+    skipped = sum(step.outcome == SKIPPED for step in search.steps)
+    seconds = format_seconds(sum(step.seconds for step in search.steps))
+    yield "compiled", f"{plural(len(search.steps), 'step')}, {skipped} skipped, {seconds}"
+    if good is not None and bad is not None and good.dump and bad.dump:
+        yield "next", f"hlo-lens diff {shell_word(good.dump)} {shell_word(bad.dump)}"
+
+
+def _step_row(step: Step) -> Row:
+    good, value = "", ""
+    if step.judgement is not None and step.judgement.verdicts:
+        verdicts = step.judgement.verdicts
+        worst = next((one for one in verdicts if one.is_failure), verdicts[0])
+        good, value = amount_texts(worst)
+    reason = "" if step.outcome == BAD and step.reason == value else step.reason
+    return step.name, step.outcome, good, value, step.seconds, reason
+
+
+def _search_object(search: Bisection) -> dict[str, object]:
+    good, bad = search.last_good, search.first_bad
+    return envelope(
+        "bisect",
+        subject=search.subject,
+        rules=list(search.rules),
+        first_bad=None if bad is None else bad.name,
+        last_good=None if good is None else good.name,
+        candidates=list(search.candidates),
+        flags=[{"name": name, "good": a, "bad": b} for name, (a, b) in search.flags.items()],
+        flags_not_tried=[{"name": n, "why_not": why} for n, why in search.unknown.items()],
+        steps=[
+            {
+                "name": step.name,
+                "outcome": step.outcome,
+                "reason": step.reason or None,
+                "rules": [] if step.judgement is None else check_object(step.judgement)["rules"],
+                "versions": dict(step.versions),
+                "seconds": step.seconds,
+                "dump": step.dump,
+            }
+            for step in search.steps
+        ],
+        problem=search.problem or None,
+        dumps={
+            "last_good": None if good is None else good.dump,
+            "first_bad": None if bad is None else bad.dump,
+        },
+    )

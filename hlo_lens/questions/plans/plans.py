@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from hlo_lens.questions.findings.findings import keep_answer, kept_answer
 from hlo_lens.questions.sharding.savings import (
@@ -28,7 +28,7 @@ from hlo_lens.questions.what_if.arguments import (
     is_optimizer_state,
     result_name,
 )
-from hlo_lens.render.result import Records, Unit
+from hlo_lens.render.result import Unit
 from hlo_lens.shapes.named_sharding import axes_of_entry, spec_of_axes, written_spec
 from hlo_lens.text.names import shell_word
 from hlo_lens.text.units import format_bytes, plural
@@ -37,13 +37,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from hlo_lens.load.module import ModuleDump
-    from hlo_lens.questions.check.judge import Judgement
     from hlo_lens.questions.findings.finding import Finding
     from hlo_lens.questions.sharding.placement import ShardedValue, ShardingTable
     from hlo_lens.questions.sharding.savings import Saving
     from hlo_lens.questions.what_if.edits import Change
     from hlo_lens.questions.what_if.recompiling import Figures
-    from hlo_lens.render.table import Report
 
 MOST_PLANS = 5
 
@@ -426,50 +424,3 @@ def smallest_bad(
         else:
             parts = min(len(smallest), 2 * parts)
     return tuple(smallest)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One step of a search."""
-
-    name: Annotated[str, "version, or flags with their values"]
-    outcome: Annotated[str, "good, bad or skipped"]
-    seconds: Annotated[float, Unit.SECONDS, "time of the compile, now or when it was cached"] = 0.0
-    reason: Annotated[str, "rule that failed, or why the step is skipped"] = ""
-    judgement: Judgement | None = None
-    versions: Mapping[str, str] = field(default_factory=dict)
-    dump: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bisection(Records[Step]):
-    """Steps of a search, in the order of their compiles.
-
-    `candidates` are skipped steps, any of which may be the first bad one; `flags` the smallest bad
-    set, name to both values, None for the default; `unknown` flags cannot be set.
-    """
-
-    KIND: ClassVar[str] = "bisect"
-    steps: tuple[Step, ...] = ()
-    subject: str
-    rules: tuple[str, ...]
-    last_good: Step | None = None
-    first_bad: Step | None = None
-    candidates: tuple[str, ...] = ()
-    flags: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
-    unknown: Mapping[str, str] = field(default_factory=dict)
-    problem: str = ""
-
-    @property
-    def report(self) -> Report:
-        """The output of ``hlo-lens bisect``."""
-        from hlo_lens.questions.plans.page import bisect_report
-
-        return bisect_report(self)
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the JSON object that ``hlo-lens bisect -f json`` prints."""
-        return dict(self.report.data)
-
-    def __str__(self) -> str:
-        return str(self.report)

@@ -103,12 +103,11 @@ class EntryArrays:
         return parts or [part_of(kind, pattern, request, partial(self._nothing_matches, pattern))]
 
     def _nothing_matches(self, pattern: str) -> str:
-        names = listed(self.names, _SHOWN) or "none"
-        text = f"no argument is called {pattern!r}; there is {names}"
+        kind, names = "argument", self.names
         if _RESULT.fullmatch(pattern):
-            names = listed([result_name(value) for value in self.results], _SHOWN)
-            text = f"no result is called {pattern!r}; there is {names}"
-        raise InapplicableError(text)
+            kind, names = "result", [result_name(value) for value in self.results]
+        there = listed(names, _SHOWN) or "none"
+        raise InapplicableError(f"no {kind} is called {pattern!r}; there is {there}")
 
 
 def booleans(text: str) -> list[bool]:

@@ -76,10 +76,8 @@ def edit_constraint(
     for text in requests:
         match = _CONSTRAINT.fullmatch(text.strip())
         if match is None or (match["action"] == "add") != (match["spec"] is not None):
-            raise UsageError(
-                f"not a constraint: {text!r}; write it like 'drop step.py:31' "
-                "or \"add step.py:31=P('data')\""
-            )
+            hint = "write it like 'drop step.py:31' or \"add step.py:31=P('data')\""
+            raise UsageError(f"not a constraint: {text!r}; {hint}")
         line, spec = _Line(match["file"], int(match["line"])), match["spec"]
         make = partial(editor.drop, line)
         if spec is not None:
@@ -239,9 +237,8 @@ def edit_sharding(
     for text in requests:
         pattern, sign, spec = text.rpartition("=")
         if not sign or not pattern:
-            raise UsageError(
-                f"not a sharding: {text!r}; write it like \"params['w']=P(None, 'x')\""
-            )
+            hint = "write it like \"params['w']=P(None, 'x')\""
+            raise UsageError(f"not a sharding: {text!r}; {hint}")
         read.append((text, pattern, read_partition_spec(spec)))
     sharder = _Sharder(edits, ProgramMeshes(edits.module, meshes))
     arrays = sharder.arrays

@@ -71,21 +71,14 @@ _MOST_ATTRIBUTES = 16
 _FRAMES = re.compile(r"\n+FileNames\n.*?\n+(?=%|ENTRY|[A-Za-z_][\w.-]* [({])", re.DOTALL)
 
 
+_BRACES = r"\{[^{}]*\}"
+for _ in range(3):  # nested up to four levels
+    _BRACES = rf"\{{(?:[^{{}}\n]|{_BRACES})*\}}"
+
+
 def without_attribute(text: str, name: str) -> str:
     """Return a text without an attribute of instructions; values may have nested braces."""
-    parts, last = [], 0
-    for match in re.finditer(rf", {re.escape(name)}=", text):
-        if match.start() < last:
-            continue
-        end, depth = match.end(), 0
-        while end < len(text) and text[end] != "\n":
-            depth += {"{": 1, "}": -1}.get(text[end], 0)
-            if depth < 0 or (depth == 0 and text[end] == ","):
-                break
-            end += 1
-        parts.append(text[last : match.start()])
-        last = end
-    return "".join([*parts, text[last:]])
+    return re.sub(rf", {re.escape(name)}=(?:[^,{{}}\n]|{_BRACES})*", "", text)
 
 
 def without_frames(text: str) -> str:
@@ -243,10 +236,8 @@ _NEWER_FIELDS = (
 
 def without_field(text: str, name: str) -> str:
     """Return a text proto without a field, whether a value or a message of up to three levels."""
-    inner = r"\{[^{}]*\}"
-    for _ in range(3):
-        inner = rf"\{{(?:[^{{}}]|{inner})*\}}"
-    return re.sub(rf"(?m)^\s*{name}(?::[^\n]*|\s*{inner})\n?", "", text)
+    message = _BRACES.replace(r"\n", "")
+    return re.sub(rf"(?m)^\s*{name}(?::[^\n]*|\s*{message})\n?", "", text)
 
 
 def target_devices(request: dict[str, Any]) -> list[Any]:

@@ -14,15 +14,8 @@ from hypothesis import given, strategies as st
 import hlo_lens
 from hlo_lens.cli import main
 from hlo_lens.questions.plans import bisect as searches
-from hlo_lens.questions.plans.plans import (
-    BAD,
-    GOOD,
-    SKIPPED,
-    Bisection,
-    Step,
-    first_bad,
-    smallest_bad,
-)
+from hlo_lens.questions.plans.bisect import Bisection, Step
+from hlo_lens.questions.plans.plans import BAD, GOOD, SKIPPED, first_bad, smallest_bad
 from hlo_lens.questions.what_if import environments as index
 from hlo_lens.text.errors import MissingPackageError, UsageError
 
