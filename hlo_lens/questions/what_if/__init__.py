@@ -72,14 +72,14 @@ def what_if(
     def texts(value: str | Sequence[str]) -> Sequence[str]:
         return tuple(filter(None, (value,))) if isinstance(value, str) else value
 
-    specs = {  # however the version of jax prints a PartitionSpec
-        name: str(spec).replace("PartitionSpec(", "P(", 1) for name, spec in (shard or {}).items()
-    }
     asked = {
         "target": texts(target),
         "donate": texts(donate),
         "undonate": texts(undonate),
-        "shard": [f"{name}={spec}" for name, spec in specs.items()],
+        "shard": [  # however the version of jax prints a PartitionSpec
+            f"{name}={str(spec).replace('PartitionSpec(', 'P(', 1)}"
+            for name, spec in (shard or {}).items()
+        ],
         "dtype": [f"{name}={element_type}" for name, element_type in (dtype or {}).items()],
         "constraint": texts(constraint),
         "flag": [

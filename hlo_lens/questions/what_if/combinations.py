@@ -107,13 +107,10 @@ def what_if_modules(
     if is_each:
         pool.expect(sum(len(one.changes) for one in rows))
         rows = [_with_each(row, pool) for row in rows]
-    if output is not None:
-        home = Path(output)
-        homes = [home if len(rows) == 1 else home / f"{k:02}_{o.name}" for k, o in enumerate(rows)]
-        rows = [
-            replace(row, dump=copy_dump(row.dump, home)) if row.dump else row
-            for row, home in zip(rows, homes, strict=True)
-        ]
+    for k, row in enumerate(rows) if output is not None else ():
+        home = Path(output or "") / (f"{k:02}_{row.name}" if len(rows) > 1 else "")
+        if row.dump is not None:
+            rows[k] = replace(row, dump=copy_dump(row.dump, home))
     return WhatIf(path=path, modules=tuple(rows))
 
 

@@ -84,8 +84,7 @@ def source_program(dump: ModuleDump) -> SourceProgram | None:
     module = dump.hlo if dump.stage == BEFORE else dump.before
     if module is None:
         return None
-    target, backend = own_target(dump), backend_of_dump(dump)
-    ids = device_assignment(dump)
+    target, backend, ids = own_target(dump), backend_of_dump(dump), device_assignment(dump)
     return SourceProgram(module=module, target=target, assignment=ids, backend=backend)
 
 
@@ -233,7 +232,6 @@ _FAILED = {
     "compile": "XLA refused the program",
     "stopped": "XLA's compiler stopped",
 }
-_FIRST_LINES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,7 +270,7 @@ class Compilation:
         if self.step == "missing":
             return self.error
         lines = filter(None, map(str.strip, self.error.splitlines()))
-        return f"{_FAILED.get(self.step, self.step)}: {' '.join(list(lines)[:_FIRST_LINES])}"
+        return f"{_FAILED.get(self.step, self.step)}: {' '.join(list(lines)[:3])}"
 
     def versions_for(self, target: Target | None) -> dict[str, str]:
         names = _PACKAGES["cpu" if target is None else target.backend]
@@ -295,8 +293,7 @@ class Compilation:
         if program is not None and "constant({...})" in program.module.columns.source.text:
             yield "large constants are left out of the text"
         if self.dropped_attributes:
-            count = plural(len(self.dropped_attributes), "attribute")
-            yield f"{count} of the text not known to this XLA"
+            yield f"{plural(len(self.dropped_attributes), 'attribute')} not known to this XLA"
 
 
 NOT_COMPILED = Compilation(dump=Path())
@@ -478,13 +475,11 @@ def compiled(
 
 def _outcome(folder: Path) -> Compilation | None:
     """Return the outcome in a folder; None if there is none, or its files are not as written."""
-    try:
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, LookupError):
         fields = json.loads((folder / USED).read_text(encoding="utf-8"))
-        if fields.pop("files") != _sizes(folder / "dump"):
-            return None
-        return Compilation(dump=folder / "dump", is_cached=True, **fields)
-    except (OSError, ValueError, TypeError, AttributeError, LookupError):
-        return None
+        if fields.pop("files") == _sizes(folder / "dump"):
+            return Compilation(dump=folder / "dump", is_cached=True, **fields)
+    return None
 
 
 def _sizes(dump: Path) -> dict[str, int]:
@@ -495,15 +490,10 @@ def _sizes(dump: Path) -> dict[str, int]:
 _FULL = "No space left on device"
 
 
-_ENVIRONMENT = {
-    "JAX_PLATFORMS": "cpu",
-    "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
-    "TPU_SKIP_MDS_QUERY": "1",
-    "TPU_WORKER_HOSTNAMES": "localhost",
-    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-    "TF_CPP_MIN_LOG_LEVEL": "1",
-    "PYTHONDONTWRITEBYTECODE": "1",
-}
+_SWITCHES = ["JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "TPU_SKIP_MDS_QUERY", "ALLOW_MULTIPLE_LIBTPU_LOAD"]
+_SWITCHES += ["TF_CPP_MIN_LOG_LEVEL", "PYTHONDONTWRITEBYTECODE"]
+_ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "TPU_WORKER_HOSTNAMES": "localhost"}
+_ENVIRONMENT |= dict.fromkeys(_SWITCHES, "1")
 
 
 def _worker_result(

@@ -64,8 +64,7 @@ FUNC_RESULT = "xla.sdy.FuncResultSharding"
 
 def is_result_call(instruction: HloInstruction) -> bool:
     """Return whether an instruction states the sharding of a result for Shardy."""
-    is_call = instruction.opcode == "custom-call"
-    return is_call and custom_call_target(instruction) == FUNC_RESULT
+    return instruction.opcode == "custom-call" and custom_call_target(instruction) == FUNC_RESULT
 
 
 _HEAD = re.compile(r"HloModule\s+[^\s,]+")
@@ -234,16 +233,12 @@ class TextEdits:
 
 
 def _attributes(instruction: HloInstruction, edited: Mapping[str, str | None]) -> str:
-    attributes = dict(instruction.attribute_list)
-    for name, value in edited.items():
-        if value is None:
-            attributes.pop(name, None)
-        elif name in attributes or "metadata" not in attributes:
-            attributes[name] = value
-        else:  # XLA prints metadata after shardings and frontend attributes
-            metadata = attributes.pop("metadata")
-            attributes |= {name: value, "metadata": metadata}
-    return "".join(f", {name}={value}" for name, value in attributes.items())
+    own = dict(instruction.attribute_list)
+    attributes: dict[str, str | None] = {**own, **edited}
+    if any(value is not None and name not in own for name, value in edited.items()):
+        # XLA prints metadata after shardings and frontend attributes
+        attributes["metadata"] = attributes.pop("metadata", None)
+    return "".join(f", {k}={value}" for k, value in attributes.items() if value is not None)
 
 
 def _with_types(text: str, types: Mapping[int, str]) -> str:

@@ -97,8 +97,7 @@ def requirements(text: str, backend: str) -> tuple[str, ...]:
     if jax.startswith("0.4."):
         packages.append("numpy<2")  # which these versions do not exclude
     if backend == "tpu":
-        libtpu = named.get("libtpu")
-        packages.append(f"libtpu=={libtpu}" if libtpu else f"jax[tpu]=={jax}")
+        packages.append(f"libtpu=={named['libtpu']}" if "libtpu" in named else f"jax[tpu]=={jax}")
     if backend == "gpu":
         packages += [f"jax-cuda12-plugin=={jax}", f"jax-cuda12-pjrt=={jax}"]
         packages.append("nvidia-cuda-nvcc-cu12")

@@ -207,14 +207,11 @@ def _change_rows(row: Recompiled, change: Change, made: Figures | None) -> Itera
     alone, base = None if made is None else made.total_bytes, row.base.total_bytes
     saved = None if alone is None or base is None else alone - base
     parts = change.all_parts
-    answers = [
-        f"yes{f': {part.note}' if part.note else ''}" if part.applies else f"no: {part.why_not}"
-        for part in parts
-    ]
-    if len(parts) == 1:
-        yield f"{parts[0].kind} {parts[0].target}", saved, answers[0]
-        return
-    count = sum(part.applies for part in parts)
-    yield f"{change.kind} {change.target}", saved, f"{count} of {len(parts)} values"
-    for part, answer in zip(parts, answers, strict=True):
-        yield f"  {part.target}", None, answer
+    if len(parts) > 1:
+        count = sum(part.applies for part in parts)
+        yield f"{change.kind} {change.target}", saved, f"{count} of {len(parts)} values"
+    for part in parts:
+        name = f"{part.kind} {part.target}" if len(parts) == 1 else f"  {part.target}"
+        note = f"yes{f': {part.note}' if part.note else ''}"
+        answer = note if part.applies else f"no: {part.why_not}"
+        yield name, saved if len(parts) == 1 else None, answer

@@ -171,7 +171,6 @@ def reproduction(own: Figures, again: Figures, reasons: tuple[str, ...] = ()) ->
 RECOMPILED = "recompiled"
 """Basis of figures that XLA's compiler gave."""
 
-_NEEDS_GPU = "Expect autotune result cache hit"
 _AUTOTUNE = "xla_gpu_autotune_level"
 
 
@@ -222,7 +221,7 @@ def compiled_again(
     """
     request = request_of(program, target, flags=flags)
     made = pool.compiled(request, versions)
-    if _NEEDS_GPU in made.error and _AUTOTUNE not in flags:
+    if "autotune result cache hit" in made.error and _AUTOTUNE not in flags:
         return compiled_again(program, target, {**flags, _AUTOTUNE: "0"}, pool, versions)
     if made.error and made.step != "compile":
         return made
@@ -287,8 +286,8 @@ def base_of(dump: ModuleDump, targets: Sequence[str] = ()) -> Base:
     named = parse_target(targets[0]) if targets else None
     unnamed = "the dump does not name its device"
     if program is None or program.obstacle:
-        refusal = f"no text from before optimizations; XLA writes it with {TEXT_FLAGS}"
-        refusal = refusal if program is None else program.obstacle
+        missing = f"no text from before optimizations; XLA writes it with {TEXT_FLAGS}"
+        refusal = missing if program is None else program.obstacle
     elif program.target is not None:
         target = program.target
     elif named is not None and named.backend == (backend or named.backend):

@@ -270,10 +270,9 @@ def target_devices(request: dict[str, Any]) -> list[Any]:
 
 def _assignment(request: dict[str, Any], devices: list[Any]) -> list[list[int]]:
     replicas, partitions = request["replicas"], request["partitions"]
-    ids = sorted(device.id for device in devices)
-    given: list[list[int]] | None = request["assignment"]
+    ids, given = sorted(device.id for device in devices), request["assignment"]
     if given is not None and {i for row in given for i in row} <= set(ids):
-        return given
+        return list(given)
     if replicas * partitions > len(ids):
         text = f"it has {len(ids)} devices, the program needs {replicas * partitions}"
         raise WorkerError("target", text)
