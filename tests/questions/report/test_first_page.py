@@ -164,7 +164,7 @@ def test_commands_of_a_module_that_the_user_chose_name_it() -> None:
     assert f"hlo-lens memory {path} --module {name} --by source" in text
 
 
-@pytest.mark.parametrize("command", ["memory", "collectives", "sharding", "loops", "tree"])
+@pytest.mark.parametrize("command", ["memory", "collectives", "sharding", "loops"])
 def test_the_training_step_comes_first_for_people_alone(
     command: str, step_and_helper: Path
 ) -> None:
