@@ -487,7 +487,7 @@ def program_mesh(module: HloModule, meshes: Sequence[Mesh] = ()) -> Mesh:
     """
     known = {mesh for mesh in (_shardy_meshes(module).values() or meshes) if mesh.axis_names}
     if len(known) != 1:
-        raise UsageError(f"--mesh '*' needs a program with one mesh; this has {len(known)}")
+        raise UsageError(f"splits of devices need a program with one mesh; this has {len(known)}")
     return known.pop()
 
 
