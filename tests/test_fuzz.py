@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
 import hlo_lens
 from hlo_lens.program.origins import origins
-from hlo_lens.text.errors import HloLensError, UsageError
+from hlo_lens.text.errors import HloLensError
 from tests import fuzz
-from tests.questions.texts import LOOP
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LONG = "9" * 4400
 HEAD = "HloModule m, is_scheduled=true\n\n"
@@ -113,15 +108,3 @@ def test_a_log_with_a_long_dimension_gives_a_result_or_an_error(shape: str) -> N
     _, run, _ = fuzz.TARGETS["log"]
     with contextlib.suppress(HloLensError):
         run(f"jax._src.core.ShardingTypeError: Got operand=ShapedArray({shape})\n".encode())
-
-
-def test_a_budget_may_be_a_path(tmp_path: Path) -> None:
-    path = tmp_path / "budget.toml"
-    path.write_text(fuzz.BUDGET.replace('module = "train_step"\n', ""))
-    checked = hlo_lens.check(LOOP, budget=path)
-    assert checked.budget == str(path)
-
-
-def test_a_number_of_a_rule_has_an_end() -> None:
-    with pytest.raises(UsageError):
-        hlo_lens.check(LOOP, rules=(f"memory.total_bytes>{LONG}",))

@@ -46,24 +46,6 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_folder_shows_all_modules_of_a_file(tmp_path: Path) -> None:
-    text = (FOLDER / f"{STEM}.txt").read_text()
-    second = text.replace("HloModule jit_train_step", "HloModule second")
-    (tmp_path / "x.txt").write_text(text + second)
-    assert run("report", tmp_path, "--module", "second").stdout.startswith("second\n")
-
-
-def test_a_lost_entry_is_reported(tmp_path: Path) -> None:
-    text = (FOLDER / f"{STEM}.txt").read_text()
-    cut = tmp_path / "cut.txt"
-    cut.write_text(text[: text.index("\nENTRY") + 1])
-    result = run("report", cut, "-f", "json")
-    module = first_module(result)
-    assert module["coverage"]["is_truncated"] is True
-    assert "expected an ENTRY computation of 6 parameters" in result.stderr
-    assert module["memory"] is None
-
-
 @pytest.mark.parametrize("beside", ["live ranges", "HLO alone"])
 def test_an_assignment_cut_between_lines_is_truncated(
     copied: Path, beside: str, tmp_path_factory: pytest.TempPathFactory
@@ -91,14 +73,6 @@ def test_an_assignment_cut_between_lines_is_truncated(
         assert "the buffer texts are not complete" in judged.stderr
         assert "the buffer texts of the head are not complete" in run("diff", whole, copied).stdout
     assert first_module(run("report", whole, "-f", "json"))["memory"]["is_complete"] is True
-
-
-@pytest.mark.parametrize("tag", [", parameter 0, shape", ", maybe-live-out"])
-def test_an_assignment_without_an_argument_or_any_result_is_damaged(copied: Path, tag: str) -> None:
-    file = copied / f"{STEM}-buffer-assignment.txt"
-    assert tag in file.read_text()
-    file.write_text(file.read_text().replace(tag, ", shape" if "shape" in tag else ""))
-    assert first_module(run("report", copied, "-f", "json"))["memory"]["is_complete"] is False
 
 
 def test_a_lost_body_is_reported_as_lacking(
@@ -143,12 +117,6 @@ def test_a_cut_live_range_gives_a_lower_bound(copied: Path) -> None:
     assert memory["spaces"][0]["fragmentation_bytes"] is None
 
 
-def test_an_unknown_memory_space_is_an_error_that_lists_all() -> None:
-    result = run("memory", FOLDER / f"{STEM}.txt", "--space", "99")
-    assert result.exit_code == 2
-    assert "0 (memory)" in result.stderr
-
-
 CYCLE = "ENTRY e {\n  p = f32[] parameter(0)\n  ROOT c = f32[] call(p), to_apply=e\n}\n"
 
 
@@ -176,10 +144,6 @@ def test_strange_call_graphs_end(tmp_path: Path, command: str, text: str) -> Non
         check=False,
     )
     assert done.returncode == 0, done.stderr[-500:]
-
-
-def test_a_name_that_is_too_long_is_unreadable() -> None:
-    assert run("report", "x" * 5000).exit_code == 3
 
 
 ZERO = Path("/dev/zero")

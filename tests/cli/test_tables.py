@@ -198,14 +198,3 @@ def test_printed_values_can_be_pasted_after_at(sample: str, width: int) -> None:
     assert values
     for value in values:
         assert output_of([*command.split(), "--at", value])
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("sample", SAMPLES)
-def test_printed_collectives_can_be_pasted_after_why(sample: str, width: int) -> None:
-    command = f"collectives sample_dumps/{sample} --module step"
-    single = [cut for cut in tables(command, width) if cut.columns[0].name == "kind"]
-    names = {name for cut in single for name in _names(cut, "name", width)}
-    assert names
-    for name in names:
-        assert "because" in output_of([*command.split(), "--why", name])

@@ -103,16 +103,6 @@ def test_texts_of_two_compiles_are_refused(copied: Path) -> None:
     assert "not of one compile" in result.stderr
 
 
-def test_a_truncated_assignment_is_marked(copied: Path) -> None:
-    file = copied / f"{STEM}-buffer-assignment.txt"
-    text = file.read_text()
-    file.write_text(text[: len(text) // 2])
-    result = run(copied / f"{STEM}.txt")
-    assert result.exit_code == 0
-    assert "not complete" in result.stdout
-    assert memory_of(copied / f"{STEM}.txt")["memory"]["is_complete"] is False
-
-
 def test_at_takes_an_instruction_and_an_instant() -> None:
     file = FOLDER / f"{STEM}.txt"
     peak = memory_of(file)["memory"]["peak"]
@@ -120,13 +110,6 @@ def test_at_takes_an_instruction_and_an_instant() -> None:
     by_number = memory_of(file, "--at", str(peak["position"]), "--by", "category")
     assert by_name["groups"] == by_number["groups"]
     assert sum(group["size_bytes"] for group in by_name["groups"]) == peak["bytes"]
-
-
-def test_an_unknown_instruction_names_near_ones() -> None:
-    peak = memory_of(FOLDER / f"{STEM}.txt")["memory"]["peak"]
-    result = run(FOLDER / f"{STEM}.txt", "--at", peak["instruction"] + "0")
-    assert result.exit_code == 2
-    assert peak["instruction"] in result.stderr
 
 
 def test_the_timeline_is_complete_in_json_and_csv() -> None:

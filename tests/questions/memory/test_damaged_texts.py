@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from typing import TYPE_CHECKING
 
@@ -73,20 +72,6 @@ def test_a_size_that_does_not_fit_is_noticed(folder: Path, old: str, new: str) -
     assert old in text
     file.write_text(text.replace(old, new, 1))
     assert not facts_of(folder).is_complete
-
-
-def test_memory_without_values_is_no_cut_if_the_used_values_say_so(folder: Path) -> None:
-    file = folder / f"{STEM}-buffer-assignment.txt"
-    used = f"{STEM}-buffer-assignment-values.txt"
-    number = file.read_text().count("\nallocation ")
-    reserved = f"allocation {number}: size 4096, color 1, preallocated-temp:\n"
-    file.write_text(file.read_text() + reserved)
-    assert not facts_of(folder).is_complete
-    sizes = re.findall(r"^allocation \d+: size (\d+)", file.read_text(), re.MULTILINE)
-    total = f"Total bytes used: {sum(map(int, sizes))}"
-    values = (SAMPLES / "cpu" / "tp_mlp" / used).read_text()
-    (folder / used).write_text(re.sub(r"Total bytes used: \d+", total, values))
-    assert facts_of(folder).is_complete
 
 
 TEXT = """BufferAssignment:

@@ -12,11 +12,9 @@ import hlo_lens
 from hlo_lens.questions.memory.layout import LaidAllocation, LaidValue, MemoryLayout
 from hlo_lens.questions.memory.peak import peaks_of
 from hlo_lens.questions.memory.statement import (
-    SPACE_NAMES,
     memory_amount,
     memory_statement,
     most_temp_bytes,
-    space_name,
 )
 from hlo_lens.text.units import Amount, Kind
 from tests.corpus import SAMPLES
@@ -151,18 +149,6 @@ def test_of_an_estimate_all_but_what_the_text_has_is_marked() -> None:
     assert memory_amount(statement, "temp", 9) == Amount(9, Kind.ESTIMATE)
     compiled = replace(statement, memory_analysis={"temp_size_in_bytes": 9})
     assert memory_amount(compiled, "temp", 9) == Amount(9)
-
-
-def test_spaces_have_the_names_of_their_backend() -> None:
-    assert space_name(1, "tpu") == "VMEM"
-    assert space_name(1, "gpu") == "collective"
-    assert space_name(5, None) == "host"
-    assert space_name(77, "tpu") == "color 77"
-
-
-def test_no_two_spaces_of_a_backend_have_one_name() -> None:
-    for names in SPACE_NAMES.values():
-        assert len(set(names.values())) == len(names)
 
 
 def test_vmem_of_an_estimate_is_not_known() -> None:
