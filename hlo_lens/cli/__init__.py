@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -47,26 +46,22 @@ _COMMAND = re.compile(
 )
 
 
-class _Home(NamedTuple):
-    module: str
-    purpose: str
+@functools.cache
+def commands() -> Mapping[str, tuple[str, str]]:
+    """Return module and purpose of each command: a function in the ``command.py`` of a room.
 
-
-def _declared() -> Iterator[tuple[str, _Home]]:
+    The files are not imported for that.
+    """
+    homes: dict[str, tuple[str, str]] = {}
     package = files(hlo_lens)
     rooms = [f"questions.{room.name}" for room in (package / "questions").iterdir()]
     for room in (*rooms, "cli"):
         file = package.joinpath(*room.split("."), "command.py")
-        if file.is_file():
-            for function, purpose in _COMMAND.findall(file.read_text("utf-8")):
-                home = _Home(f"hlo_lens.{room}.command", f"{purpose.removesuffix('.')}.")
-                yield function.replace("_", "-"), home
-
-
-@functools.cache
-def commands() -> Mapping[str, _Home]:
-    """Return module and purpose of each command: a function in the ``command.py`` of a room."""
-    homes = dict(_declared())
+        for function, purpose in _COMMAND.findall(
+            file.read_text("utf-8") if file.is_file() else ""
+        ):
+            purpose = f"{purpose.removesuffix('.')}."
+            homes[function.replace("_", "-")] = f"hlo_lens.{room}.command", purpose
     order = [name for names in GROUPS.values() for name in names]
     return {name: homes[name] for name in (*order, *sorted(homes.keys() - set(order)))}
 
@@ -80,8 +75,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in commands():
             return None
-        home = importlib.import_module(commands()[cmd_name].module)
-        command = getattr(home, cmd_name.replace("-", "_"))
+        module, _ = commands()[cmd_name]
+        command = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
         return _with_topic(command) if isinstance(command, click.Command) else None
 
     def resolve_command(
@@ -100,7 +95,7 @@ class _Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, commands()[name].purpose) for name in names])
+                formatter.write_dl([(name, commands()[name][1]) for name in names])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _occupy_closed_streams()

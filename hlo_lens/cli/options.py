@@ -72,7 +72,7 @@ class Reading:
                 at_stage.append(module.at_stage(self.stage))
             except UnknownNameError as error:
                 errors.append(error)
-        if not at_stage and errors:
+        if errors and not at_stage:
             raise errors[0]
         if errors:
             text = f"left out {len(errors)} without this stage: {errors[0]}"

@@ -85,32 +85,25 @@ def loop_path(instruction: HloInstruction) -> tuple[str, ...]:
     return tuple(reversed(path))
 
 
-class DescribedValue(NamedTuple):
-    """Opcode of the instruction that made a value, and its `Origin` as texts."""
-
-    opcode: str | None = None
-    source: str | None = None
-    op_name: str | None = None
-    argument: str | None = None
-    stack: str | None = None
+DESCRIPTIONS = ("opcode", "source", "op_name", "argument", "stack")
 
 
-def described_values(module: ModuleDump, names: Sequence[str]) -> list[DescribedValue]:
-    """Return opcode and origin of values, in the order of their names."""
+def described_values(module: ModuleDump, names: Sequence[str]) -> list[tuple[str | None, ...]]:
+    """Return what `DESCRIPTIONS` name of values: opcode of the maker, and origin."""
     known = values_of(module.hlo, names)
-    stacks: dict[Stack, str | None] = {(): None}
-    found = []
+    stacks: dict[Stack, str | None] = {}
+    found: list[tuple[str | None, ...]] = []
     for name in names:
         if name not in known:
-            found.append(DescribedValue())
+            found.append((None,) * len(DESCRIPTIONS))
             continue
         places, value = origins(module), known[name]
         origin = places.of_value(value)
-        frames = places.stack(origin)
-        if frames not in stacks:
-            stacks[frames] = " < ".join(stack_texts(frames)) or None
+        opcode, stack = places.opcode(places.maker(value)), places.stack(origin)
+        if stack not in stacks:
+            stacks[stack] = " < ".join(stack_texts(stack)) or None
         texts = origin.marked_source, origin.op_name, origin.argument
-        found.append(DescribedValue(places.opcode(places.maker(value)), *texts, stacks[frames]))
+        found.append((opcode, *texts, stacks[stack]))
     return found
 
 

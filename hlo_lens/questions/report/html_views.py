@@ -32,7 +32,7 @@ from hlo_lens.questions.collectives.page import (
 )
 from hlo_lens.questions.diff.page import module_section
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.questions.memory.peak import described_values, rows_of_names
+from hlo_lens.questions.memory.peak import DESCRIPTIONS, described_values, rows_of_names
 from hlo_lens.questions.memory.results import memory_results, peak_by, peak_of
 from hlo_lens.questions.memory.roles import ROLES, memory_roles
 from hlo_lens.questions.memory.statement import space_name
@@ -313,8 +313,8 @@ def _value_columns(
         "role": [_ROLE_NUMBERS[role.role] for role in found],
         "basis": strings.numbers(role.basis for role in found),
         **{
-            key: strings.numbers(getattr(one, key) for one in described)
-            for key in ("opcode", "source", "op_name", "argument", "stack")
+            key: strings.numbers(one[place] for one in described)
+            for place, key in enumerate(DESCRIPTIONS)
         },
     }
 
