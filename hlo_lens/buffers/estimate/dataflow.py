@@ -305,7 +305,7 @@ def loop(walk: Walk, call: Invocation, row: int) -> list[int]:
     state = phis(states[1])
     ran = walk.computation(body, [state])
     if len(ran.root) != len(parts):
-        walk.skip("while whose body returns another shape")
+        walk.skips["while whose body returns another shape"] += 1
         ran.root = state
     values, find = walk.values, walk.merged.find
     for value in initial:
@@ -381,7 +381,7 @@ def conditional(walk: Walk, call: Invocation, row: int) -> list[int]:
         if len(ran.root) == len(parts):
             roots.append(ran.root)
         else:
-            walk.skip("branch that returns another shape")
+            walk.skips["branch that returns another shape"] += 1
     if not roots:
         return walk.define_all(row)
     find = walk.merged.find
@@ -415,7 +415,7 @@ def _parameter(walk: Walk, call: Invocation, row: int) -> list[int]:
         parts = walk.tree(row).parts
         found = [walk.define(row, node, part, call.start) for node, part in enumerate(parts)]
         if call.computation.is_entry or call.computation == walk.module.entry:
-            walk.parameters[number] = found
+            walk.parameter_values[number] = found
         return found
     if number < len(call.arguments) and call.arguments[number]:
         return call.arguments[number]
@@ -508,46 +508,30 @@ def dataflow(
     rules = {opcode: rule for opcode in opcodes if (rule := _rule(opcode)) is not None}
     walk = Walk(table, ShapeTrees(table.module, measure, color, whole), rules)
     result = walk.computation(table.module.entry, None).root
-    find, values = walk.merged.find, walk.values
-    outputs = [find(value) for value in result]
-    donated = _join_donated(walk, outputs)
-    for listed in walk.parameters.values():
+    values = walk.values
+    walk.output_values = [walk.carried(value) for value in result]
+    _join_donated(walk)
+    for listed in walk.parameter_values.values():
         for value in listed:
-            if value not in donated:
-                values.ends[value] = len(walk.schedule)
-    buffers = _merged_buffers(walk)
-    _normalise_ranges(values, buffers)
-    return Dataflow(
-        table=walk.table,
-        trees=walk.trees,
-        values=values,
-        buffers=buffers,
-        buffer_of={value: k for k, buffer in enumerate(buffers) for value in buffer},
-        value_lists=walk.value_lists,
-        operands=walk.operands,
-        schedule=walk.schedule,
-        output_values=outputs,
-        parameter_values=walk.parameters,
-        donated=frozenset(donated),
-        carried=find,
-        numbers=walk.numbers,
-        bodies=walk.fusions,
-        skipped=tuple(f"{what} ({count} times)" for what, count in walk.skipped.items()),
-    )
+            if value not in walk.donated:
+                values.ends[value] = walk.end
+    walk.buffers = _merged_buffers(walk)
+    walk.buffer_of = {value: k for k, buffer in enumerate(walk.buffers) for value in buffer}
+    _normalise_ranges(values, walk.buffers)
+    return walk
 
 
 def _rule(opcode: str) -> Rule | None:
     return _RULES[opcode] if opcode in _RULES else _SUGAR.get(opcode_traits(opcode).phase)
 
 
-def _join_donated(walk: Walk, result: Sequence[int]) -> set[int]:
-    donated: set[int] = set()
-    find = walk.merged.find
+def _join_donated(walk: Walk) -> None:
+    find, result = walk.carried, walk.output_values
     root = walk.module.entry.root_row
     tree = walk.tree(root) if root >= 0 else walk.trees.unknown
     row_of = {
         number: walk.values.places[values[0]] // NODES
-        for number, values in walk.parameters.items()
+        for number, values in walk.parameter_values.items()
         if values
     }
     for alias in walk.module.input_output_alias:
@@ -555,13 +539,12 @@ def _join_donated(walk: Walk, result: Sequence[int]) -> set[int]:
         node = None if row is None else walk.tree(row).at(alias.parameter_index)
         output = tree.at(alias.output_index)
         if row is None or node is None:
-            walk.skip("alias of a missing parameter")
+            walk.skips["alias of a missing parameter"] += 1
             continue
-        value = find(walk.parameters[alias.parameter_number][node])
-        donated.add(value)
+        value = find(walk.parameter_values[alias.parameter_number][node])
+        walk.donated.add(value)
         if output is not None and output < len(result):
             walk.joined.union(value, find(result[output]))
-    return donated
 
 
 def _merged_buffers(walk: Walk) -> list[list[int]]:

@@ -534,7 +534,10 @@ def _defined_parts(flow: Dataflow, row: int) -> list[Part]:
     opcode = flow.table.opcodes[row]
     if opcode_traits(opcode).is_valueless:
         return []
-    return flow.tree(row).parts[:1] if opcode == "tuple" else flow.tree(row).parts
+    parts = flow.tree(row).parts
+    if "output_to_operand_aliasing=" in flow.table.module.columns.attributes_text(row):
+        return [part for part in parts if part.is_tuple]
+    return parts[:1] if opcode == "tuple" else parts
 
 
 def heap_layout(flow: Dataflow, sharing: BufferSharing, rules: LayoutRules) -> list[Allocation]:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import bisect
 import re
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo_lens.buffers.assignment import parse_index
-from hlo_lens.hlo.columns import NOTHING, OPERANDS, OPERANDS_END, SHAPE, SHAPE_END
+from hlo_lens.hlo.columns import NOTHING, OPERANDS, OPERANDS_END, SHAPE, SHAPE_END, STRIDE
 from hlo_lens.hlo.module import HloComputation
 from hlo_lens.hlo.opcodes import opcodes_where
 from hlo_lens.shapes.shape import Shape, ShapeIndex, primitive_type
@@ -211,42 +212,43 @@ class DisjointSets:
             self._parents[two] = one
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Dataflow:
     """Values of a module, with their buffers and live ranges.
 
     Attributes:
-        values: The values; those that a loop carries unchanged are merged.
+        values: The values; those that a loop carries unchanged are merged: use `carried` on each.
         buffers: Values that share bytes; each value is in exactly one buffer. Sorted by
             `Values.orders`.
         buffer_of: Value to position in `buffers`.
-        value_lists: Row to the values at each node of its shape; use `carried` on each.
+        value_lists: Row to the values at each node of its shape.
         operands: Row to the places of its operands.
         schedule: Rows in execution order, flattened; the position is the instant.
         output_values: Values of the entry's result, with repetitions.
         parameter_values: Entry parameter number to values at each node.
         donated: Values of entry parameters that are aliased with an output.
-        carried: Value to the one that it is merged into.
         numbers: Row to XLA's number, which orders a computation's instructions.
-        bodies: The computations of its fusions.
-        skipped: Descriptions of what was not understood.
+        skips: Descriptions of what was not understood, and their counts.
     """
 
-    table: InstructionTable
-    trees: ShapeTrees
-    values: Values
-    buffers: list[list[int]]
-    buffer_of: dict[int, int]
-    value_lists: dict[int, list[int]]
-    operands: dict[int, list[int]]
-    schedule: list[int]
-    output_values: list[int]
-    parameter_values: dict[int, list[int]]
-    donated: frozenset[int]
-    carried: Callable[[int], int]
-    numbers: dict[int, int]
-    bodies: FusedBodies
-    skipped: tuple[str, ...]
+    def __init__(self, table: InstructionTable, trees: ShapeTrees) -> None:
+        self.table = table
+        self.trees = trees
+        self.values = Values()
+        self.buffers: list[list[int]] = []
+        self.buffer_of: dict[int, int] = {}
+        self.value_lists: dict[int, list[int]] = {}
+        self.operands: dict[int, list[int]] = {}
+        self.schedule: list[int] = []
+        self.output_values: list[int] = []
+        self.parameter_values: dict[int, list[int]] = {}
+        self.donated: set[int] = set()
+        self.numbers: dict[int, int] = {}
+        self.bodies = FusedBodies(table)
+        self.skips: Counter[str] = Counter()
+        self.merged = DisjointSets()
+        self.carried = self.merged.find
+        self._text = table.module.columns.source.text
+        self._spans = table.module.columns.spans
 
     @property
     def end(self) -> int:
@@ -254,16 +256,14 @@ class Dataflow:
         return len(self.schedule)
 
     def tree(self, row: int) -> ShapeTree:
-        columns = self.table.module.columns
-        return self.trees.of(columns.text(row, SHAPE, SHAPE_END))
+        spans, base = self._spans, row * STRIDE
+        return self.trees.of(self._text[spans[base + SHAPE] : spans[base + SHAPE_END]])
 
     def values_at(self, place: int) -> list[int]:
         row, node = divmod(place, NODES)
         values = self.value_lists.get(row, [])
-        if node == 0:
-            return [self.carried(value) for value in values]
-        size = self.tree(row).sizes[node]
-        return [self.carried(value) for value in values[node : node + size]]
+        last = node + self.tree(row).sizes[node] if node else len(values)
+        return [self.carried(value) for value in values[node:last]]
 
 
 DEEPEST = 100

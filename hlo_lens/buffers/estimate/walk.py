@@ -20,16 +20,15 @@ from hlo_lens.buffers.estimate.values import (
     IN_PLACE,
     NODES,
     PHI_ORDER,
+    Dataflow,
     DisjointSets,
-    FusedBodies,
     Part,
     ShapeTree,
     ShapeTrees,
-    Values,
     aliasing_pairs,
     in_place_pairs,
 )
-from hlo_lens.hlo.columns import NOTHING, SHAPE, SHAPE_END, STRIDE
+from hlo_lens.hlo.columns import NOTHING
 from hlo_lens.hlo.module import HloComputation
 from hlo_lens.hlo.opcodes import opcodes_where
 
@@ -54,76 +53,49 @@ class Invocation:
     root: list[int] = field(default_factory=list)  # empty until the walk over it ends
 
 
-class Walk:
+class Walk(Dataflow):
     """One walk over the flattened schedule; opcodes without a rule define their whole results.
 
     Attributes:
-        merged: Values that are equal because a loop carries them unchanged.
         joined: Values that share bytes.
-        value_lists: Row to the values at each node of its shape.
-        operands: Row to the places of its operands.
-        schedule: Rows in execution order, flattened; the position is the instant.
         done: Position of a computation to its invocation.
-        parameters: Number of an entry parameter to the values at each node of it.
-        numbers: Row to XLA's number, which orders a computation's instructions.
         aliasing: Rows with ``output_to_operand_aliasing``.
         async_values: Row of an async operation to the values of its computation.
         sugared: Rows of async-starts under the name of what they start; joined by their rule.
         unfinished: Rows of those of them whose operands come with an update.
         wrapped: Row of an async-start to its computation; None once that has been walked.
         chain: Row of an async-update to the row of its start.
-        skipped: Descriptions of what was not understood, and their counts.
     """
 
     def __init__(
         self, table: InstructionTable, trees: ShapeTrees, rules: Mapping[str, Rule]
     ) -> None:
-        self.table = table
+        super().__init__(table, trees)
         self.module = table.module
         self.opcodes = table.opcodes
-        self.trees = trees
-        self.values = Values()
-        self.merged = DisjointSets()
         self.joined = DisjointSets()
-        self.value_lists: dict[int, list[int]] = {}
-        self.operands: dict[int, list[int]] = {}
-        self.schedule: list[int] = []
         self.done: dict[int, Invocation] = {}
-        self.parameters: dict[int, list[int]] = {}
-        self.numbers: dict[int, int] = {}
-        self.fusions = FusedBodies(table)
         self.async_values: dict[int, range] = {}
         self.sugared: set[int] = set()
         self.unfinished: set[int] = set()
         self.wrapped: dict[int, HloComputation | None] = {}
         self.chain: dict[int, int] = {}
-        self.skipped: dict[str, int] = {}
         self._rules = rules
-        self._text = table.module.columns.source.text
-        self._spans = table.module.columns.spans
         self._instants: dict[int, int] = {}
         self._phis = 0
         self._depth = 0
         aliasing = table.module.columns.rows_with_attribute_text("output_to_operand_aliasing=")
         self.aliasing = set(aliasing)
 
-    def tree(self, row: int) -> ShapeTree:
-        base = row * STRIDE
-        spans = self._spans
-        return self.trees.of(self._text[spans[base + SHAPE] : spans[base + SHAPE_END]])
-
     def called(self, row: int) -> list[HloComputation]:
         calls = self.module.links.calls.of_row(row)
         return [HloComputation(self.module, call.place) for call in calls if call.place != NOTHING]
-
-    def skip(self, what: str) -> None:
-        self.skipped[what] = self.skipped.get(what, 0) + 1
 
     def enter(self, computation: HloComputation, arguments: list[list[int]]) -> Invocation:
         """Walk a computation, unless it has been walked before."""
         known = self.done.get(computation.place)
         if known is not None:
-            self.skip("computation that is called twice")
+            self.skips["computation that is called twice"] += 1
             return known
         return self.computation(computation, arguments)
 
@@ -135,7 +107,7 @@ class Walk:
         call = Invocation(computation, start, arguments, start)
         self.done[computation.place] = call
         if self._depth == DEEPEST:
-            self.skip("computation nested too deep")
+            self.skips["computation nested too deep"] += 1
             return call
         self._read_operands(call)
         self._depth += 1
@@ -167,7 +139,7 @@ class Walk:
         for operand, index in zip(operands, indices, strict=True):
             node = None if operand == NOTHING else self.tree(operand).at(index)
             if node is None:
-                self.skip("undefined operand")
+                self.skips["undefined operand"] += 1
             else:
                 found.append(operand * NODES + node)
         return found
@@ -247,7 +219,7 @@ class Walk:
         return [self.define(row, node, part) for node, part in enumerate(parts)]
 
     def lost(self, row: int, what: str) -> list[int]:
-        self.skip(what)
+        self.skips[what] += 1
         return self.define_all(row)
 
     def define_phi(self, row: int, node: int, part: Part, start: int) -> int:
@@ -284,7 +256,7 @@ class Walk:
         They are at an index of its shape that begins with a prefix.
         """
         tree, find, places = self.tree(row), self.merged.find, self.operands[row]
-        fused = self.fusions.in_place(row) if opcode == "fusion" else ()
+        fused = self.bodies.in_place(row) if opcode == "fusion" else ()
         pairs = itertools.chain(fused, in_place_pairs(opcode, len(places)))
         found_pairs = [(number, index, (*prefix, *output)) for number, index, output in pairs]
         if row in self.aliasing:

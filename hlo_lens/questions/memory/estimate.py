@@ -134,8 +134,8 @@ def _laid(
         allocations=tuple(held),
         values=tuple(laid),
         schedule=[columns.name(row) for row in flow.schedule],
-        is_complete=not flow.skipped and not unknown,
-        notes=(*notes, *sized, *(f"not modelled: {what}" for what in flow.skipped)),
+        is_complete=not flow.skips and not unknown,
+        notes=(*notes, *sized, *(f"not modelled: {k} ({n} times)" for k, n in flow.skips.items())),
     )
 
 
@@ -156,5 +156,5 @@ def live_ranges(table: InstructionTable, *, backend: str | None = None) -> LiveR
     return LiveRanges(
         schedule=[table.module.columns.name(row) for row in flow.schedule],
         ranges={_value_name(flow, value)[0]: span for value, span in enumerate(spans)},
-        is_complete=not flow.skipped,
+        is_complete=not flow.skips,
     )

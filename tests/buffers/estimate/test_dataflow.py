@@ -76,7 +76,7 @@ def test_a_part_named_by_an_operand_is_used_behind_its_tuple() -> None:
     )
     assert ranges_of(flow)["s{0}"] == (1, 2)
     assert ranges_of(flow)["s{1}"] == (1, 1)
-    assert flow.skipped == ()
+    assert not flow.skips
 
 
 def test_a_loop_and_its_donated_state_are_one_buffer() -> None:
@@ -339,7 +339,7 @@ def test_deeply_nested_calls_are_followed_to_a_limit(depth: int) -> None:
     entry = f"ENTRY main {{\n  p = f32[8]{{0}} parameter(0)\n  ROOT r = f32[8]{{0}} call(p), \
 to_apply=c{depth - 1}\n}}\n"
     flow = flow_of(table_of(f"HloModule m, is_scheduled=true\n\n{''.join(calls)}{entry}"))
-    assert bool(flow.skipped) == (depth > 100)
+    assert bool(flow.skips) == (depth > 100)
 
 
 def test_a_computation_that_calls_itself_ends() -> None:
@@ -357,7 +357,7 @@ ENTRY main {
 }
 """)
     )
-    assert flow.skipped
+    assert flow.skips
 
 
 def test_elementwise_results_may_share_an_operand_of_their_shape() -> None:
