@@ -180,14 +180,8 @@ def answer_pages(
 ) -> None:
     """Answer with a page for each module that is meant, that of the likely training step first.
 
-    Args:
-        path: The path to read.
-        reading: Modules to read.
-        output: Where to write.
-        kind: Kind of the report.
-        pages: Makes the pages.
-        choose: Returns the modules that get a page, with what the user states of them.
-        reads_all: Whether helpers of a training step are meant, too.
+    `choose` returns the modules that get a page, with what the user states of them; with
+    `reads_all`, helpers of a training step are meant, too.
     """
     from hlo_lens.load.programs import with_progress
     from hlo_lens.questions.dumps.groups import training_step_first

@@ -349,13 +349,7 @@ def _best_fit(size: int, starts: list[int], ends: list[int]) -> int:
 
 
 class HeapSimulation:
-    """Allocates and frees buffers in execution order, which makes the chunks of a heap.
-
-    Args:
-        flow: Values, buffers and live ranges.
-        sharing: Which results may be written over operands.
-        sizes: Bytes of each buffer of the module.
-    """
+    """Allocates and frees buffers in execution order, which makes the chunks of a heap."""
 
     def __init__(self, flow: Dataflow, sharing: BufferSharing, sizes: Sequence[int]) -> None:
         self._flow = flow

@@ -448,12 +448,7 @@ _ALIASED = re.compile(r'"indices":\[([^\]]*)')
 
 
 class BufferSharing:
-    """Whether a result may reuse the bytes of an operand whose live range ends there.
-
-    Args:
-        flow: The module's values.
-        backend: ``cpu``, ``gpu`` or ``tpu``.
-    """
+    """Whether a result may reuse the bytes of an operand whose live range ends there."""
 
     def __init__(self, flow: Dataflow, backend: str) -> None:
         self._flow = flow

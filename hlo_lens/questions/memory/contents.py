@@ -191,10 +191,6 @@ class _Groups:
         users = {user.row for value in group for user in self.steps.users(value)}
         return [row for row in users if self._is_product(row) and not self._is_backward(row)]
 
-    def _is_lookup(self, group: set[Value]) -> bool:
-        operands = [self.steps.operand(row, k) for row in self._products_of(group) for k in (0, 1)]
-        return any(self._back(one, _MOVES, "parameter") is not None for one in operands)
-
     def _content(self, kind: ContentKind, value: Value, copies: int = 1) -> Content:
         shape = self.steps.shape(value)
         sizes = () if shape is None else tuple(one or 1 for one in shape.dimensions)
@@ -244,10 +240,14 @@ class _Groups:
         ]
         if all(sides):
             return value, self._content(ContentKind.MASK, value)
+        if not any(sides):
+            return None
+        products = self._products_of(self.group(value))
+        factors = (self.steps.operand(one, k) for one in products for k in (0, 1))
+        is_lookup = any(self._back(one, _MOVES, "parameter") is not None for one in factors)
         is_equal = self._module.instruction(row).attribute("direction") == "EQ"
-        if any(sides) and is_equal and self._is_lookup(self.group(value)):
-            return value, self._content(ContentKind.ONE_HOT, value)
-        return None
+        is_table = is_equal and is_lookup
+        return (value, self._content(ContentKind.ONE_HOT, value)) if is_table else None
 
     def _repeated(self, row: int) -> tuple[Value, Content] | None:
         value, operand = Value(row), self.steps.operand(row, 0)

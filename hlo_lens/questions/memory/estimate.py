@@ -65,12 +65,10 @@ def memory_estimate(
 
     None as well where values are larger than any memory, as in damaged texts.
 
-    Args:
-        table: The module.
-        backend: ``cpu``, ``gpu`` or ``tpu``; None to take it from the text, and else ``cpu``.
-        target: libtpu's description of the target, next to a dump; None if there is none.
-        in_text_order: Whether a text without a schedule is assumed to run in its own order, in
-            which every instruction follows its operands; the result is no bound.
+    A backend that is not told is taken from the text, and else ``cpu``; `target` is libtpu's
+    description of the target, next to a dump. With `in_text_order`, a text without a schedule is
+    assumed to run in its own order, in which every instruction follows its operands; the result is
+    no bound.
     """
     module = table.module
     if why_no_estimate(table, in_text_order=in_text_order) is not None:

@@ -226,7 +226,6 @@ class MemoryLayout:
         schedule: Names of the instructions in execution order, flattened; None if unknown.
         printed_total: Sum of all allocations that XLA prints; None if not printed.
         unassigned: Number of values in other texts of the module that are in no allocation.
-        misfits: Number of allocations and values of wrong sizes (`_misfits`).
         are_ranges_complete: False if live ranges are known to be missing; peaks are then lower
             bounds.
     """
@@ -237,7 +236,7 @@ class MemoryLayout:
     schedule: Sequence[str] | None = field(default=None, repr=False)
     printed_total: int | None = None
     unassigned: int = 0
-    misfits: int = 0
+    misfits: int = 0  # allocations and values of wrong sizes (`_misfits`)
     is_complete: bool = True
     are_ranges_complete: bool = True
     notes: tuple[str, ...] = ()
@@ -401,11 +400,9 @@ def with_gpu_temporaries(layout: MemoryLayout, backend: str | None) -> MemoryLay
     """
     if backend != "gpu":
         return layout
-    allocations = (
-        replace(one, color=DEFAULT_SPACE) if one.color == _GPU_TEMP else one
-        for one in layout.allocations
-    )
-    return replace(layout, allocations=tuple(allocations))
+    colors = {_GPU_TEMP: DEFAULT_SPACE}
+    moved = (replace(a, color=colors.get(a.color, a.color)) for a in layout.allocations)
+    return replace(layout, allocations=tuple(moved))
 
 
 def _misfits(allocations: Sequence[LaidAllocation], values: Sequence[LaidValue]) -> int:

@@ -140,16 +140,12 @@ class MemoryStatement(Records[SpaceFacts]):
         argument_bytes: Arguments in device memory, as CompiledMemoryStats counts them.
         output_bytes: Results, aliased arguments included.
         alias_bytes: Arguments whose memory results reuse.
-        temp_bytes: Temporaries.
-        constant_bytes: Constants in the default memory space.
-        thread_local_bytes: Local to called computations.
         total_bytes: What must fit: allocations of the default memory space but thread-local ones,
             and the generated code where its size is known.
         generated_code_bytes: Size of the program's code; None if unknown.
         fits: Whether `total_bytes` fit into `limit_bytes`; None without a limit, and for an
             estimate within 15 % of it.
         limit_bytes: Memory of the device; None if not known.
-        limit_source: Source of that number.
         excess_bytes: Bytes over the limit, 0 if there are none; None where `fits` is.
         is_exact: Whether arguments, outputs, aliased, temporaries and peak are exact; False for
             every estimate, and for a buffer assignment whose temporaries are a lower bound.
@@ -239,12 +235,8 @@ def memory_statement(
 ) -> MemoryStatement:
     """Return the memory statement of a layout and the peaks of its memory spaces.
 
-    Args:
-        layout: Allocations and values.
-        peaks: Peak of each memory space, as `peaks_of` returns them.
-        backend: ``cpu``, ``gpu``, ``tpu`` or None.
-        opcodes: Opcode of instructions by name, to find a TPU's scalars; None without HLO text.
-        is_exact_tpu: Whether the rule for temporaries of the libtpu that wrote the text is known.
+    Opcodes of instructions by name show a TPU's scalars; `is_exact_tpu` is whether the rule for
+    temporaries of the libtpu that wrote the text is known.
     """
     spaces = tuple(_space(layout, color, peak, backend) for color, peak in peaks.items())
     by_color = {space.color: space for space in spaces}
@@ -317,13 +309,10 @@ def _space(
         fragmentation_bytes=None
         if peak is None or not (layout.is_complete and layout.are_ranges_complete)
         else sums["total"] - peak.total_bytes,
-        padding_bytes=None if peak is None else _padding(peak),
+        padding_bytes=None  # tables of tuples have none
+        if peak is None
+        else sum_of(v.padding_bytes for v in peak.live if not v.shape.startswith("(")),
     )
-
-
-def _padding(peak: PeakMemory) -> int | None:
-    paddings = [value.padding_bytes for value in peak.live if not value.shape.startswith("(")]
-    return sum_of(paddings)
 
 
 def _tpu_temp(
