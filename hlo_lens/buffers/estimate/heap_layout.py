@@ -528,10 +528,16 @@ def _defined_parts(flow: Dataflow, row: int) -> list[Part]:
     opcode = flow.table.opcodes[row]
     if opcode_traits(opcode).is_valueless:
         return []
-    parts = flow.tree(row).parts
-    if "output_to_operand_aliasing=" in flow.table.module.columns.attributes_text(row):
-        return [part for part in parts if part.is_tuple]
-    return parts[:1] if opcode == "tuple" else parts
+    tree = flow.tree(row)
+    aliasing = "output_to_operand_aliasing=" in flow.table.module.columns.attributes_text(row)
+    if opcode == "tuple":
+        return tree.parts[:1]
+    if opcode in ("async-start", "async-update"):
+        own = (*tree.children(0)[2:3], len(tree.parts))[0]  # operands and results are not its own
+        return [part for node, part in enumerate(tree.parts) if part.is_tuple or node >= own]
+    return [
+        part for part in tree.parts if part.is_tuple or not (aliasing or opcode == "async-done")
+    ]
 
 
 def heap_layout(flow: Dataflow, sharing: BufferSharing, rules: LayoutRules) -> list[Allocation]:
