@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hlo_lens.buffers.assignment import parse_index
@@ -455,7 +456,6 @@ class BufferSharing:
         self._opcodes = flow.table.opcodes
         self._backend = backend
         self._bodies = flow.bodies
-        self._user_counts: dict[int, int] | None = None
 
     def is_possible(self, user_row: int) -> bool:
         if self._backend != "cpu":
@@ -504,7 +504,7 @@ class BufferSharing:
         if opcode in ("dynamic-update-slice", "scatter", "set-dimension-size"):
             return operands.count(source) == 1 and number == 0
         if opcode == "sort":
-            if self._users(source) != 1:
+            if self._user_counts[source] != 1:
                 return False
             if len(operands) == 1:
                 return True
@@ -512,14 +512,9 @@ class BufferSharing:
             return operands.count(source) == 1 and index[:1] == (number,)
         return opcode in ELEMENTWISE
 
-    def _users(self, place: int) -> int:
-        if self._user_counts is None:
-            counts: dict[int, int] = {}
-            for operands in self._flow.operands.values():
-                for operand in set(operands):
-                    counts[operand] = counts.get(operand, 0) + 1
-            self._user_counts = counts
-        return self._user_counts.get(place, 0)
+    @cached_property
+    def _user_counts(self) -> Counter[int]:
+        return Counter(o for places in self._flow.operands.values() for o in set(places))
 
     def _fusion(self, row: int, number: int) -> bool:
         body = self._bodies.of(row)

@@ -185,4 +185,4 @@ def test_colours_are_those_of_the_page() -> None:
 
 def test_notebooks_show_the_tables() -> None:
     html = hlo_lens.memory(str(SAMPLES / "tpu" / "tp_mlp"))._repr_html_()
-    assert html.startswith("<p><b>memory</b>")
+    assert html.count("<table") == 2
