@@ -74,16 +74,6 @@ def test_a_rule_that_informs_has_the_figures_of_both_sides(tmp_path: Path, colum
     assert max(map(len, table.splitlines())) <= columns
 
 
-def test_estimates_are_marked() -> None:
-    text = str(SAMPLES / "cpu" / "tp_mlp" / "compiled.txt")
-    rules = ("--fail-on", "memory.total_bytes>1GiB", "--fail-on", "memory.total_bytes>300MiB")
-    code, out = _run("check", text, *rules, columns=200)
-    assert (code, "~ 320.06MiB  >1GiB" in out, "~ marks an estimate" in out) == (4, True, True)
-    rows = json.loads(_run("check", text, *rules, "-f", "json")[1])["rules"]
-    found = {row["status"]: (row["head_is_estimate"], row["base_is_estimate"]) for row in rows}
-    assert found == {"undecided": (True, False), "pass": (True, False)}
-
-
 @pytest.mark.parametrize("is_snapshot", [False, True])
 def test_a_failed_rule_names_the_cause_with_its_line_and_the_command(
     tmp_path: Path, is_snapshot: bool

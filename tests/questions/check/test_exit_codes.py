@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 from hlo_lens.cli import main
 from tests.corpus import SAMPLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PAIRS = SAMPLES / "pairs"
 BASE, UPCAST, GATHER = (
@@ -61,23 +64,6 @@ def test_check_keeps_a_budget(tmp_path: Path, saved: str, head: str, code: int) 
     assert [rule["module"] for rule in data["rules"]] == ["jit_train_step"] * 2
 
 
-def test_a_failure_lists_its_contributors(tmp_path: Path, saved: str) -> None:
-    arguments = ("check", UPCAST, "--baseline", saved, "--budget", _budget(tmp_path))
-    (rule, _) = json.loads(_run(*arguments, "-f", "json")[1])["rules"]
-    assert rule["status"] == "fail"
-    assert rule["delta"] == rule["head"] - rule["base"]
-    first = rule["contributors"][0]
-    assert first.pop("what").startswith("bf16[2,32768,2048]")
-    assert first == {
-        "delta_bytes": 256 << 20,
-        "change": "grown",
-        "source": "programs/pairs.py:59",
-        "op_name": "jit(train_step)/shard_map/while/body/closed_call/project/tanh",
-        "origin_basis": "loop body",
-        "is_at_most": False,
-    }
-
-
 def test_a_baseline_without_rules_allows_little_growth(saved: str) -> None:
     assert _run("check", BASE, "--baseline", saved)[0] == 0
     assert _run("check", UPCAST, "--baseline", saved)[0] == 1
@@ -111,18 +97,6 @@ def test_input_errors_have_their_code_and_place(tmp_path: Path) -> None:
     assert _run("check", BASE, "--budget", "/nowhere.toml")[0] == 3
 
 
-@pytest.mark.parametrize(("version", "update"), [(3, ""), (5, "update hlo-lens, or ")])
-def test_a_snapshot_of_another_version_is_4(
-    tmp_path: Path, saved: str, version: int, update: str
-) -> None:
-    text = Path(saved).read_text().replace('"schema_version": 4', f'"schema_version": {version}', 1)
-    other = tmp_path / "other.json"
-    other.write_text(text)
-    code, _, err = _run("check", BASE, "--baseline", str(other))
-    assert code == 4
-    assert f": {update}save it again with this version" in err
-
-
 BARE = """HloModule jit_f
 
 ENTRY main {
@@ -142,13 +116,3 @@ def test_a_changed_program_with_unknown_memory_does_not_pass(tmp_path: Path) -> 
     assert "not known on either side, and the program changed" in err
     rule = "collectives.static.*>+0"
     assert _run("check", str(head), "--baseline", str(base), "--fail-on", rule)[0] == 0
-
-
-def test_exit_code_4_has_a_message(tmp_path: Path) -> None:
-    budget = tmp_path / "b.toml"
-    budget.write_text('[[budget]]\nmetric = "memory.nope"\nmax = 1\ninformational = true\n')
-    code, _, err = _run("check", BASE, "--budget", str(budget))
-    assert (code, err) == (
-        4,
-        "hlo-lens: error: no rule could be decided, not even an informational one\n",
-    )

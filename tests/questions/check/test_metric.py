@@ -153,21 +153,6 @@ def test_unknown_axes_have_no_value() -> None:
     assert metric.value(ModuleFacts(collectives=found)).number is None
 
 
-def test_a_new_field_of_the_facts_is_reachable_without_further_code() -> None:
-    @dataclasses.dataclass(frozen=True, kw_only=True)
-    class Seconds:
-        lower: float
-
-    @dataclasses.dataclass(frozen=True, kw_only=True)
-    class Extended(ModuleFacts):
-        cost: dict[str, Seconds]
-        waste: dict[str, int]
-
-    facts = Extended(cost={"seconds": Seconds(lower=0.5)}, waste={"new": 2, "M001": 1})
-    paths = ("cost.seconds.lower", "waste.new", "waste.M001")
-    assert [Metric.parse(path).value(facts).number for path in paths] == [0.5, 2, 1]
-
-
 @pytest.mark.parametrize("text", ["", ".", "a..b", "a.", "a[", "a]b", "[0]"])
 def test_texts_that_are_no_paths_are_refused(text: str) -> None:
     with pytest.raises(UsageError):

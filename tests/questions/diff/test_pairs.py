@@ -51,16 +51,6 @@ def test_exchanged_sides_give_exchanged_pairs(base: list[Item], head: list[Item]
     assert Counter((b, a) for a, b in found) == Counter(mirrored)
 
 
-def test_equal_items_are_paired_before_similar_ones() -> None:
-    found = pair_items([("a", 1), ("a", 2)], [("a", 2), ("a", 3)], STAGES, _order)
-    assert found == [(("a", 2), ("a", 2)), (("a", 1), ("a", 3))]
-
-
-def test_an_empty_key_excludes_an_item_from_a_stage() -> None:
-    found = pair_items([("", 1)], [("", 2)], STAGES, _order)
-    assert found == [(("", 1), None), (None, ("", 2))]
-
-
 ASSIGNED = dataclasses.replace(FACTS, memory=MEMORY)
 
 
@@ -69,12 +59,6 @@ def test_modules_are_paired_by_name_whatever_their_order() -> None:
     pairs = pair_modules(base, base[::-1])
     assert pairs.pairs == ((0, 1, ""), (1, 0, ""))
     assert (pairs.removed, pairs.added) == ((), ())
-
-
-def test_numbers_in_names_are_no_difference() -> None:
-    base = [module("SyncTensorsGraph.12"), module("jit_b")]
-    head = [module("SyncTensorsGraph.1417"), module("jit_b")]
-    assert pair_modules(base, head).pairs == ((0, 0, ""), (1, 1, ""))
 
 
 def test_retraces_of_one_name_are_paired_by_signature_and_others_listed() -> None:

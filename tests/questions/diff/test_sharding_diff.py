@@ -143,21 +143,11 @@ def test_other_names_of_mesh_axes_are_noise() -> None:
     assert (found.row_count, found.renamed) == (0, 2)
 
 
-def test_other_axes_of_other_tiles_are_resharded() -> None:
-    other = dataclasses.replace(PLACED, spec="P('y',)", sharding="{devices=[2]<=[2,2]T(1,0)}")
-    assert annotation_changes([PLACED], [other]) == [("resharded", 1)]
-
-
 def test_an_annotation_repeated_by_an_unrolled_loop_is_no_change() -> None:
     paths = [f"jit(f)/jvp()/constraint_{n}" for n in range(4)]
     unrolled = [dataclasses.replace(PLACED, op_name=path, source="t.py:9") for path in paths]
     assert annotation_changes([PLACED], unrolled) == []
     assert annotation_changes([PLACED, PLACED], [PLACED]) == []
-
-
-def test_an_equal_annotation_at_another_line_is_added() -> None:
-    other = dataclasses.replace(PLACED, op_name="jit(f)/other", source="t.py:8")
-    assert annotation_changes([PLACED], [PLACED, other]) == [("added", 1)]
 
 
 def test_words_of_shard_map_in_versions_of_jax_are_no_change() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import json
 import lzma
 from typing import TYPE_CHECKING
@@ -30,12 +29,6 @@ def _saved(tmp_path: Path, text: str) -> str:
     file = tmp_path / "base.json"
     file.write_text(text, "utf-8")
     return str(file)
-
-
-def test_a_compressed_snapshot_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "base.json.gz"
-    file.write_bytes(gzip.compress(_text(BASE).encode()))
-    assert hlo_lens.diff(file, BASE).identical
 
 
 def test_a_snapshot_formatted_by_others_is_read(tmp_path: Path) -> None:
