@@ -241,9 +241,7 @@ class Walk(Dataflow):
             return []
         source, node = divmod(places[number], NODES)
         listed = self.value_lists.get(source, [])
-        if node == 0:
-            return listed
-        return listed[node : node + self.tree(source).sizes[node]]
+        return listed[node : node + self.tree(source).sizes[node]] if node else listed
 
     def arguments(self, row: int) -> list[list[int]]:
         return [self.operand(row, number) for number in range(len(self.operands[row]))]

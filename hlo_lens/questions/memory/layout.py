@@ -299,16 +299,12 @@ class MemoryLayout:
 
         The largest is the peak: `held_bytes`, and the union of the temporaries of that instant.
         """
-        temporaries = self.temporary_series(color)
-        if temporaries is None:
-            return None
-        held = self.held_bytes(color)
-        return [held + size for size in temporaries]
+        temporaries, held = self.temporary_series(color), self.held_bytes(color)
+        return None if temporaries is None else [held + size for size in temporaries]
 
     def used_series(self, color: int = DEFAULT_SPACE) -> list[int] | None:
-        if self.length is None:
-            return None
-        return occupied_bytes(self.occupants(color), self.length)
+        length = self.length
+        return None if length is None else occupied_bytes(self.occupants(color), length)
 
     @property
     def unplaced(self) -> int:
