@@ -2,7 +2,7 @@
 
 The partitioner gives a collective the operation path of the instruction that needed it. The
 instruction of that path in the text from before optimizations shows the cause: a sharding
-constraint of the program on its result, then operands whose shardings cannot both stay. Without
+constraint of the program behind it, else operands whose shardings cannot both stay. Without
 that text or path, and where the shardings there need no communication along the collective's axes,
 the cause is not determined. Producers and consumers are facts, not causes.
 """
@@ -29,9 +29,10 @@ from hlo_lens.questions.collectives.collective import (
 from hlo_lens.questions.collectives.operand_shardings import (
     DividedDimension,
     Operation,
+    changed_axes,
     needing_operation,
 )
-from hlo_lens.questions.collectives.origin import is_asked_path, last_part
+from hlo_lens.questions.collectives.origin import is_asked_path, last_part, member_paths
 from hlo_lens.questions.sharding.placement import ShardedValue, module_shardings, sharding_table
 from hlo_lens.render.result import Records
 from hlo_lens.shapes.named_sharding import axes_of_entry
@@ -232,6 +233,11 @@ def _causes(
     if before is None:
         yield f"{_UNDETERMINED}: there is no text from before optimizations"
         return
+    is_partial = opcode_traits(collective.kind).is_reduction  # which a constraint does not change
+    constraints = [] if is_partial else [*_constraint_causes(before, collective, mesh, candidates)]
+    yield from constraints
+    if constraints:
+        return
     operations = (needing_operation(before, collective, mesh, paths) for paths in candidates)
     operation = next((one for one in operations if one is not None), None)
     if operation is None:
@@ -250,17 +256,28 @@ def _causes(
         )
 
 
+def _constraint_causes(
+    before: HloModule,
+    collective: Collective,
+    mesh: Mesh | None,
+    candidates: Sequence[Mapping[str, SourceLocation | None]],
+) -> Iterator[str]:
+    wanted = {*(collective.axes or ())}
+    members = {member for paths in candidates for path in paths for member in member_paths(path)}
+    for one in changed_axes(before, mesh):
+        lost = [f"drops {axis}" for axis in one.axes if axis in wanted]
+        lost += [
+            f"moves {move.axis} from dimension {move.before} to {move.after}"
+            for move in one.moved
+            if move.axis in wanted
+        ]
+        if lost and not members.isdisjoint(one.paths):
+            place = "" if one.place is None else f" at {one.place}"
+            names = f"{one.name} of {one.operand}"
+            yield f"a sharding constraint{place} ({names}) {' and '.join(lost)} (as {one.origin})"
+
+
 def _operation_causes(operation: Operation, collective: Collective) -> Iterator[str]:
-    # an all-reduce adds up what the operands make partial, whatever the result is to be
-    for constraint in () if collective.kind == "all-reduce" else operation.constraints:
-        what = "the sharding of an output" if constraint.is_output else "a sharding constraint"
-        place = "" if constraint.place is None else f" at {constraint.place}"
-        changes = " and ".join(
-            f"dimension {one.dimension} {_over(one.after)} where its operand has it "
-            f"{_over(one.before)} (as {one.origin})"
-            for one in constraint.changed
-        )
-        yield f"{what}{place} ({constraint.name} of {constraint.operand}) wants {changes}"
     is_partial = opcode_traits(collective.kind).is_reduction
     start = f"before optimizations, {operation.name}"
     for axis in collective.axes or ():
@@ -272,10 +289,6 @@ def _operation_causes(operation: Operation, collective: Collective) -> Iterator[
             texts = [f"{_dimension_text(one)}, which it {operation.verb}" for one in needed]
             texts += [f"{_dimension_text(one)}, which it keeps" for one in kept]
             yield f"{start} cannot keep all that {axis} divides: {' and '.join(texts)}"
-
-
-def _over(axes: Sequence[str]) -> str:
-    return f"divided over {','.join(axes)}" if axes else "whole"
 
 
 def _dimension_text(one: DividedDimension) -> str:

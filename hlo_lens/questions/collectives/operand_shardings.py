@@ -1,9 +1,8 @@
-"""Shardings of the operation that needed a collective, and the constraints that ask for others.
+"""Shardings of the operation that needed a collective, and the constraints that drop axes.
 
-From the text before optimizations: the result of an operation goes, unchanged or through
-elementwise operations and calls, to a constraint (``with_sharding_constraint``) or to an output
-with a sharding of its own. Where the constraint lacks an axis that divides a dimension of its
-operand, the parts are gathered; where it has one at another dimension, they are exchanged.
+From the text before optimizations. Where a constraint (``with_sharding_constraint``) lacks an axis
+that divides a dimension of its operand, the parts are gathered; where it has one at another
+dimension, they are exchanged.
 
 How an operand is divided is found by following each dimension back to an instruction with a
 sharding: an argument of the program, a sharding constraint, or any other that prints one. The way
@@ -23,8 +22,6 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from hlo_lens.hlo.columns import NOTHING
-from hlo_lens.hlo.module import HloInstruction
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.value_flow import TUPLES, Route, Value, ValueFlow, value_flow
 from hlo_lens.questions.collectives.operations import CUSTOM_CALL
@@ -43,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from hlo_lens.hlo.metadata import SourceLocation
-    from hlo_lens.hlo.module import HloModule
+    from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.questions.collectives.collective import Collective
     from hlo_lens.shapes.mesh import Mesh
     from hlo_lens.shapes.shape import ShapeIndex
@@ -360,101 +357,6 @@ def _sources(
         yield _Visit(after_trip, dimension, (), found)
 
 
-# ---- constraints -------------------------------------------------------------------------------
-
-_CONSTRAINT = "Sharding"
-_OUTPUT = "xla.sdy.FuncResultSharding"
-_STEPS = 200
-_MOST_FRAMES = 2
-
-
-class ChangedDimension(NamedTuple):
-    """One dimension that a constraint divides in another way than its operand is.
-
-    `before` and `after` are axes; `origin` is the argument or instruction that has those before.
-    """
-
-    dimension: int
-    before: tuple[str, ...]
-    origin: str
-    after: tuple[str, ...]
-
-
-class Constraint(NamedTuple):
-    """A sharding constraint, or the sharding of an output, on an operand in the earlier text.
-
-    `place` is that in the user's program and the caller of its function; None if not known.
-    """
-
-    name: str
-    operand: str
-    is_output: bool
-    place: str | None
-    changed: tuple[ChangedDimension, ...]
-
-
-def _target(instruction: HloInstruction) -> str:
-    """Return the target of a constraint or of an output's sharding; empty for all others."""
-    if instruction.opcode != CUSTOM_CALL:
-        return ""
-    target = (instruction.attribute("custom_call_target") or "").strip('"')
-    return target if target in (_CONSTRAINT, _OUTPUT) else ""
-
-
-def _constraints_on(
-    operation: HloInstruction, axes: Collection[str], divisions: _Divisions
-) -> Iterator[Constraint]:
-    """Yield the constraints that need a result divided in another way along some axes.
-
-    The operation may be a constraint itself; nothing else changes its dimensions.
-    """
-    waiting = deque([operation])
-    seen = {(operation.computation.place, operation.row)}
-    while waiting and len(seen) < _STEPS:
-        instruction = waiting.popleft()
-        if not _target(instruction):
-            for user in _users(instruction):
-                key = (user.computation.place, user.row)
-                if key not in seen:
-                    seen.add(key)
-                    waiting.append(user)
-            continue
-        before = {one.dimension: one for one in divisions.of(instruction, 0)}
-        changed = [
-            ChangedDimension(wanted.dimension, given.axes, given.origin, wanted.axes)
-            for wanted in divisions.of(instruction, None)
-            if (given := before.get(wanted.dimension)) is not None
-            and not set(given.axes).symmetric_difference(wanted.axes).isdisjoint(axes)
-        ]
-        if changed:
-            own = instruction.user_stack
-            shown = [f"{one} ({one.function})" if one.function else str(one) for one in own]
-            yield Constraint(
-                name=instruction.name,
-                operand=next(iter(instruction.operand_names), "?"),
-                is_output=_target(instruction) == _OUTPUT,
-                place=" < ".join(shown[:_MOST_FRAMES]) if shown else instruction.source,
-                changed=tuple(changed),
-            )
-
-
-def _users(instruction: HloInstruction) -> Iterator[HloInstruction]:
-    """Yield the instructions that a value goes to with its dimensions as they are."""
-    computation = instruction.computation
-    module, links = computation.module, computation.module.links
-    if instruction.is_root and not computation.is_entry:
-        yield from (caller for caller in computation.callers if caller.opcode == "call")
-    for row, position in links.users_of(instruction.row):
-        user = HloInstruction(computation, row)
-        if user.opcode == "call":
-            for call in links.calls.of_row(row):
-                parameters = {} if call.place == NOTHING else links.parameters_of(call.place)
-                if position in parameters:
-                    yield module.instruction(parameters[position])
-        elif _target(user) or _keeps_dimensions(user, position):
-            yield user
-
-
 def _keeps_dimensions(user: HloInstruction, position: int) -> bool:
     traits = opcode_traits(user.opcode)
     return (traits.is_elementwise or traits.is_same) and _is_as_large(user, position)
@@ -473,14 +375,12 @@ class Operation:
     Attributes:
         verb: How it combines elements along dimensions: ``sums over``.
         dimensions: The dimensions of its operands with known shardings.
-        constraints: Constraints that need its result divided in another way.
     """
 
     name: str
     verb: str
     is_product: bool
     dimensions: tuple[DividedDimension, ...]
-    constraints: tuple[Constraint, ...]
 
     def uses_of(self, axis: str) -> tuple[list[DividedDimension], list[DividedDimension]]:
         """Return the dimensions that an axis divides: those it combines, and those it keeps."""
@@ -520,27 +420,18 @@ def needing_operation(
 ) -> Operation | None:
     """Return the operation that needed a collective; None if the text has none of its paths.
 
-    Of several operations of these paths, the first with a constraint on its result; else the first
-    whose operands need communication along the collective's axes; else the first. Those at the
-    places come before all others.
-
-    Args:
-        before: The text from before optimizations.
-        collective: The collective.
-        mesh: Mesh to name axes by.
-        paths: Operation paths, with places in the user's program.
+    Of several operations of these paths, the first whose operands need communication along the
+    collective's axes; else the first. Those at the places in the user's program, which `paths` has
+    for each, come before all others. `mesh` names the axes.
     """
     divisions = _Divisions(before, mesh)
     wanted = set(collective.axes or ())
     members = {member: place for path, place in paths.items() for member in member_paths(path)}
     users = [*itertools.islice(operations_of(before, members), _MOST_OPERATIONS)]
-    every = [_operation(user, wanted, divisions) for _, user in users]
+    every = [_operation(user, divisions) for _, user in users]
     nearest = [one for one, (frame, _) in zip(every, users, strict=True) if frame == users[0][0]]
     is_partial = opcode_traits(collective.kind).is_reduction
     for operations in (nearest, every):
-        for operation in () if is_partial else operations:
-            if operation.constraints:
-                return operation
         for operation in operations:
             if operation.is_explained(wanted, is_partial=is_partial):
                 return operation
@@ -548,7 +439,7 @@ def needing_operation(
     return next(itertools.chain(summing, every), None)
 
 
-def _operation(user: HloInstruction, wanted: Collection[str], divisions: _Divisions) -> Operation:
+def _operation(user: HloInstruction, divisions: _Divisions) -> Operation:
     computing = computing_one(user)
     operands = range(len(computing.operands))
     return Operation(
@@ -556,7 +447,6 @@ def _operation(user: HloInstruction, wanted: Collection[str], divisions: _Divisi
         verb=COMBINING.get(computing.opcode, "reads all of"),
         is_product=opcode_traits(computing.opcode).is_product,
         dimensions=tuple(one for k in operands for one in divisions.of(computing, k)),
-        constraints=tuple(_constraints_on(user, wanted, divisions)),
     )
 
 
@@ -610,7 +500,7 @@ def changed_axes(before: HloModule, mesh: Mesh | None) -> tuple[ChangedAxes, ...
     """
     rows = before.columns.rows_with_attribute_text('custom_call_target="Sharding"')
     calls = (before.instruction(row) for row in rows)
-    constraints = list(itertools.islice(filter(_target, calls), _MOST_CONSTRAINTS))
+    constraints = [one for one in calls if one.opcode == CUSTOM_CALL][:_MOST_CONSTRAINTS]
     # lines of constraints that are called from several lines, which are to blame
     called = {tuple(map(str, one.user_stack[:2])) for one in constraints}
     callers = Counter(lines[0] for lines in called if len(lines) > 1)
@@ -620,7 +510,7 @@ def changed_axes(before: HloModule, mesh: Mesh | None) -> tuple[ChangedAxes, ...
         own = {one.dimension: one.axes for one in divisions.of(constraint, None)}
         wanted = {axis: place for place, axes in own.items() for axis in axes}
         divided = divisions.of(constraint, 0)
-        given = [(axis, one) for one in divided for axis in one.axes]
+        given = [(axis, one) for one in divided if one.dimension in own for axis in one.axes]
         axes = {axis: one.origin for axis, one in given if axis not in wanted}
         moves = {
             MovedAxis(axis, one.dimension, wanted[axis]): one.origin
