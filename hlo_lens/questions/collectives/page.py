@@ -31,7 +31,6 @@ from hlo_lens.render.to_text import without_arguments
 from hlo_lens.text.units import (
     Amount,
     Kind,
-    flops_text,
     format_bytes,
     format_count,
     format_ratio,
@@ -356,18 +355,12 @@ def _collective_texts(collective: Collective) -> dict[str, str | None]:
 def _overlap_text(collective: Collective) -> str | None:
     if collective.moves_nothing:
         return "moves nothing"
-    count, ratio = collective.overlap_instructions, collective.covered_ratio
-    if count is None:
+    if collective.overlap_instructions is None:
         return None
-    if not count:
+    if not collective.overlap_instructions:
         return "exposed"
-    size, flops = collective.overlap_bytes, collective.overlap_flops
-    work = [
-        *([flops_text(flops)] if flops else ["? FLOP"] if flops is None else []),
-        "?" if size is None else format_bytes(size),
-    ]
-    share = "?" if ratio is None else f"up to {format_ratio(ratio)}"
-    return f"{share} by {', '.join(work)}"
+    ratio = collective.covered_ratio
+    return "?" if ratio is None else f"up to {format_ratio(ratio)}"
 
 
 def movement_tables(movement: DataMovement) -> Iterator[Table]:
@@ -394,23 +387,19 @@ def movement_tables(movement: DataMovement) -> Iterator[Table]:
 
 
 def _why_facts(reason: Why) -> Iterator[tuple[str, str]]:
-    collective = reason.collective
-    wire = collective.wire_bytes_per_device
-    yield "collective", f"{collective.name}: {collective.kind} over {axis_text(collective.axis)}"
-    size = "payload not known"
-    if collective.payload_bytes is not None:
-        size = f"{collective.element_type} {format_bytes(collective.payload_bytes)}"
+    one, times = reason.collective, reason.collective.times
+    yield "collective", f"{one.name}: {one.kind} over {axis_text(one.axis)}"
+    size, wire = one.payload_bytes, one.wire_bytes_per_device
+    payload = "payload not known" if size is None else f"{one.element_type} {format_bytes(size)}"
     moved = "" if wire is None else f", {format_bytes(wire)} leave each device"
-    times = collective.times
-    yield "moves", f"{size}{moved}, {times} time{'s' * (times != '1')} in one run"
-    if collective.loop_path:
-        yield "loops", " > ".join(collective.loop_path)
-    if collective.op_name:
-        yield "op_name", collective.op_name
-    if collective.source:
-        yield "source", marked(collective.source, collective.origin_basis) or ""
-    if len(collective.stack) > 1:
-        yield "stack", " < ".join(collective.stack)
+    yield "moves", f"{payload}{moved}, {times} time{'s' * (times != '1')} in one run"
+    parts = {
+        "loops": " > ".join(one.loop_path),
+        "op_name": one.op_name,
+        "source": marked(one.source, one.origin_basis),
+        "stack": " < ".join(one.stack) if len(one.stack) > 1 else "",
+    }
+    yield from ((label, text) for label, text in parts.items() if text)
     for number, sentence in enumerate(reason.sentences):
         yield "" if number else "because", sentence
 
@@ -510,10 +499,8 @@ def _times(times: int | None) -> str:
 
 
 def _line(group: CollectiveGroup, level: LoopLevel) -> str:
-    """Return the communication of a level by one kind along one axis."""
-    size, kind = group.wire_bytes_per_run, Kind.EXACT
-    if group.wire_bytes_is_at_most:
-        kind = Kind.AT_MOST
+    kind = Kind.AT_MOST if group.wire_bytes_is_at_most else Kind.EXACT
+    size = group.wire_bytes_per_run
     wire = "?" if size is None else Amount(size, kind).text(format_bytes)
     count = format_count(group.static_count)
     each = f"{count} each trip, {group.times} in one run" if level.kind == "loop" else group.times

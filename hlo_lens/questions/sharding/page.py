@@ -226,20 +226,10 @@ def replicated_text(results: ShardingResults) -> str:
 
 
 def _remarks(values: Sequence[ShardedValue]) -> str:
-    """Return bytes with the padding of tiles, if that is much, and those in host memory, if any."""
-    size, padded = (
-        sum_of(sizes)
-        for sizes in ([v.device_bytes for v in values], [v.padded_device_bytes for v in values])
-    )
-    is_much = size is not None and padded is not None and padded > size * _PADDED
-    text = f", {format_bytes(padded or 0)} with padding" if is_much else ""
     host = [value.device_bytes for value in values if value.is_in_host_memory]
     part = "all" if len(host) == len(values) else sum_text(host)
-    return f"{text}, {part} in host memory" if host else text
+    return f", {part} in host memory" if host else ""
 
-
-_PADDED = 1.01
-"""Ratio of bytes with and without padding above which both are printed."""
 
 _OUTCOMES = {
     DonationStatus.ALIASED: "donated and aliased with an output",

@@ -265,26 +265,13 @@ class Spelling(NamedTuple):
 class ShardingSpellings(Records[Spelling]):
     """Spellings of one sharding.
 
-    Attributes:
-        v1: With a list of devices.
-        v2: With an iota; None if no iota has the devices in this order.
-        v3: With mesh axes; None without a mesh, or if whole axes cannot express it.
-        spec: The partition spec over `mesh`; None where there is none.
-        mesh: The mesh of `v3` and `spec`.
+    V1 has a list of devices, V2 an iota, V3 and the partition spec are over `mesh`.
     """
 
     KIND: ClassVar[str] = "sharding-spellings"
-    v1: str
-    v2: str | None
-    v3: str | None
+    spellings: tuple[Spelling, ...]
     spec: PartitionSpec | None
     mesh: Mesh | None
-
-    @property
-    def records(self) -> tuple[Spelling, ...]:
-        spec = None if self.spec is None else partition_spec_text(self.spec)
-        forms = {"v1": self.v1, "v2": self.v2, "v3": self.v3, "spec": spec}
-        return tuple(Spelling(*pair) for pair in forms.items())
 
 
 def sharding_spellings(
@@ -317,8 +304,14 @@ def sharding_spellings(
             else replace(plain, tile_assignment=written, metadata="", text="").text
             for written in (tiles.as_list(), tiles.as_iota())
         )
-    text = None if v3 is None else v3.text
-    return ShardingSpellings(v1=v1 or plain.text, v2=v2, v3=text, spec=spec, mesh=mesh)
+    forms = {
+        "v1": v1 or plain.text,
+        "v2": v2,
+        "v3": None if v3 is None else v3.text,
+        "spec": None if spec is None else partition_spec_text(spec),
+    }
+    spellings = tuple(Spelling(*pair) for pair in forms.items())
+    return ShardingSpellings(spellings=spellings, spec=spec, mesh=mesh)
 
 
 ACCEPTED = (
@@ -433,7 +426,7 @@ def shard_report(
         replication_factor=slices.replication_factor,
         is_uneven=slices.is_uneven,
         mesh=None if spellings.mesh is None else spellings.mesh.sizes,
-        spellings={name: getattr(spellings, name) for name in ("v1", "v2", "v3", "spec")},
+        spellings={**dict(spellings.spellings), "spec": spellings.spec},
         devices=slices.objects(),
     )
     return Report(kind="shard", sections=(section,), data=data)
@@ -470,5 +463,5 @@ def _notes(slices: DeviceSlices, spellings: ShardingSpellings) -> Iterator[str]:
         )
     if slices.slices[0].device is None:
         yield "this sharding has no number of devices; --mesh gives one"
-    if spellings.v2 is None:
+    if dict(spellings.spellings)["v2"] is None:
         yield "no iota has the devices in this order, so there is no V2 form"
