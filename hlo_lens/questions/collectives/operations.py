@@ -211,8 +211,6 @@ def _without_tpu_clones(
 
     If the start is missing, as in a truncated text, the first later part is kept.
     """
-    if not roles:
-        return list(instructions)
     seen = {_twin_key(i) for i in instructions if roles.get(i.computation.name) == "start"}
     kept = []
     for instruction in instructions:
@@ -229,8 +227,6 @@ def _without_wrappers(
 ) -> list[HloInstruction]:
     opcodes, owners, calls = table.opcodes, table.owners, table.module.links.calls
     starts = {o: opcode_traits(o).base for o in table.different_opcodes if o.endswith("-start")}
-    if starts.keys().isdisjoint(opcodes[instruction.row] for instruction in instructions):
-        return list(instructions)
     held = {(owners[i.row], opcode_traits(opcodes[i.row]).base) for i in instructions}
     return [
         instruction
@@ -260,11 +256,11 @@ def _ends_of_fusions(
     roles: Mapping[str, str],
 ) -> dict[int, int]:
     """Return for each fusion that starts a TPU collective the one that ends it, as rows."""
-    twins: dict[str, dict[int, tuple[str, int | None]]] = {"start": {}, "step": {}, "done": {}}
+    twins: dict[str | None, dict[int, tuple[str, int | None]]] = defaultdict(dict)
     for instruction in instructions if roles else ():
-        role = roles.get(instruction.computation.name)
-        for site in calls.sites_at(instruction.computation.place) if role else ():
-            twins[role or ""][site.caller.row] = _twin_key(instruction)
+        place, role = instruction.computation.place, roles.get(instruction.computation.name)
+        callers = [site.caller.row for site in calls.sites_at(place)] if role else []
+        twins[role] |= dict.fromkeys(callers, _twin_key(instruction))
     starts, ends = twins["start"], twins["done"]
     return _by_start(table, ends, lambda row, end: starts.get(row) == ends[end])
 
@@ -306,13 +302,9 @@ def _is_marked_sync(instruction: HloInstruction, start: HloInstruction) -> bool:
     The mark is ``is_sync`` in the backend_config of the start (2022: with escaped quotes).
     """
     columns = instruction.computation.module.columns
-    for marked in (start, instruction):
-        if "is_sync" not in columns.attributes_text(marked.row):
-            continue
-        config = (marked.attribute("backend_config") or "").replace("\\", "").replace(" ", "")
-        if '"is_sync":true' in config:
-            return True
-    return False
+    marked = (one for one in (start, instruction) if "is_sync" in columns.attributes_text(one.row))
+    configs = ((one.attribute("backend_config") or "").replace("\\", "") for one in marked)
+    return any('"is_sync":true' in config.replace(" ", "") for config in configs)
 
 
 _PAIRS = "_xla_send_recv_source_target_pairs"

@@ -435,22 +435,18 @@ def mesh_misfit(
     named = dict.fromkeys([*(m for text in texts for m in named_meshes(text)), *lowered])
     there = f"; its mesh is {' or '.join(map(_sizes_text, named))}" if named else ""
     partitions = evident_partitions(table)
-    if partitions is not None and not _has_devices(mesh.size, partitions, texts):
-        of = " in each slice" if _BETWEEN_SLICES in module.columns.source.text else ""
+    has_slices = _BETWEEN_SLICES in module.columns.source.text
+    counts = {partitions, *(text.num_partitions for text in texts)} - {None}
+    counts |= {(count or 0) * text.replica_count for count in counts for text in texts}
+    is_multiple = has_slices and partitions and mesh.size % partitions == 0
+    if partitions is not None and mesh.size not in counts and not is_multiple:
+        of = " in each slice" if has_slices else ""
         return f"has {plural(partitions * module.replica_count, 'device')}{of}{there}"
     names = set(mesh.axis_names)
     near = [other for other in named if names & set(other.axis_names)]
     if near and _long_axes(mesh) not in map(_long_axes, named):
         return f"has {' or '.join(map(_sizes_text, near))}"
     return ""
-
-
-def _has_devices(size: int, partitions: int, texts: Sequence[HloModule]) -> bool:
-    counts = {partitions, *(text.num_partitions for text in texts)}
-    if size in counts | {count * text.replica_count for count in counts for text in texts}:
-        return True
-    text = texts[0].columns.source.text
-    return size % partitions == 0 and _BETWEEN_SLICES in text
 
 
 def _long_axes(mesh: Mesh) -> list[tuple[str, int]]:

@@ -209,20 +209,17 @@ def _entry_text(
         if (sharding := _sharding_of_source(source, place)) is not None
     }
     has_shardy = module.computations and SHARDINGS_BEGIN in module.columns.source.text
-    told: dict[Key, FrameworkValue] = {}
+    listed: list[tuple[str, int | None, FrameworkValue]] = []
     if module.framework is not None:
-        for value in module.framework.arguments:
-            if value.number is not None:
-                told["parameter", value.number, index_text(value.index)] = value
-        for value in module.framework.outputs:
-            told["output", 0, index_text(value.index)] = value
+        listed += (("parameter", one.number, one) for one in module.framework.arguments)
+        listed += (("output", 0, one) for one in module.framework.outputs)
     return EntryText(
         module=module,
         table=table,
         signature=signature,
         shardings=shardings,
         shardy=dict(_shardy_shardings(module)) if has_shardy else {},
-        told=told,
+        told={(k, n, index_text(v.index)): v for k, n, v in listed if n is not None},
     )
 
 
