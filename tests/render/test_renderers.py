@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens.render.result import Column, Unit
-from hlo_lens.render.table import RENDERERS, RenderOptions, Report, Section
+from hlo_lens.render.table import RenderOptions, Report, Section
 from hlo_lens.render.to_text import render_text
 from tests.render.tables import COLUMNS, rendered, table
 
@@ -87,15 +86,6 @@ def test_colour_is_for_terminals_without_no_color(monkeypatch: pytest.MonkeyPatc
     assert _text_on_a_terminal() == "jit_f\n"
 
 
-def test_colour_adds_nothing_the_text_lacks() -> None:
-    plain = rendered("text", table(ROWS))
-    colored = rendered("text", table(ROWS), color="always")
-    assert "\x1b[" in colored
-    for code in ("\x1b[1m", "\x1b[2m", "\x1b[0m"):
-        colored = colored.replace(code, "")
-    assert colored == plain
-
-
 def _blocks(text: str) -> list[Sequence[Sequence[str]]]:
     return [list(csv.reader(io.StringIO(block))) for block in text.split("\n\n")]
 
@@ -120,11 +110,6 @@ def test_a_column_of_modules_takes_the_place_of_the_section_in_csv() -> None:
     assert first == [str(ROWS[0][1]), "sizes", str(ROWS[0][0]), str(ROWS[0][2])]
 
 
-def test_csv_writes_lists_as_json() -> None:
-    rows = ((1, ((0, 1), (2, 3)), 1),)
-    assert _blocks(rendered("csv", table(rows)))[0][1][3] == "[[0, 1], [2, 3]]"
-
-
 def test_markdown_escapes_special_characters() -> None:
     lines = rendered("md", table(ROWS), rows=1).splitlines()
     assert lines[:8] == [
@@ -138,15 +123,6 @@ def test_markdown_escapes_special_characters() -> None:
         "| ---: | --- | ---: |",
     ]
     assert lines[9] == "|  | x\\|y | 1,234 |"
-
-
-def test_json_is_the_data_and_nothing_else() -> None:
-    rows = [{"a": 1, "groups": ((0, 1), (2,))}, {"a": None, "groups": ()}]
-    data = {"kind": "report", "empty": {}, "none": [], "rows": rows, "deep": {"x": {"rows": rows}}}
-    out = io.StringIO()
-    RENDERERS["json"](Report(kind="report", sections=(), data=data), out, RenderOptions())
-    assert json.loads(out.getvalue()) == json.loads(json.dumps(data))
-    assert '    {"a": 1, "groups": [[0, 1], [2]]},\n' in out.getvalue()
 
 
 def test_plain_text_does_not_import_rich() -> None:

@@ -25,7 +25,3 @@ def test_a_rest_of_one_row_is_shown(rows: int) -> None:
     cut = cut_table(table(ROWS), rows)
     assert [row[1] for row in cut.rows] == ["v0", "v1", "v2", "v3", "v4"]
     assert cut.tail == [("31B", "total", "5")]
-
-
-def test_rest_without_totals_is_counted() -> None:
-    assert cut_table(table(ROWS, total=False), 3).tail == [("", "[2 others]", "")]

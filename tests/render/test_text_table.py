@@ -65,10 +65,6 @@ def test_names_are_whole_and_places_keep_the_file(width: int) -> None:
         assert len(line) <= width
 
 
-def test_label_of_the_rest_is_in_the_column_of_names() -> None:
-    assert [line.split() for line in _lines(80).tail] == [["[2", "others]"]]
-
-
 def test_continuation_lines_have_the_other_columns_empty() -> None:
     columns = (COLUMNS[0], Column("reason", Unit.NONE, "reason"))
     rows = ((5, "no output has its shape and type"),)
@@ -87,12 +83,6 @@ def test_columns_of_words_that_decide_are_wrapped_whole() -> None:
     assert cut.endswith("...")
     whole = table_lines(cut_table(replace(table, wrapped=("what",)), 1), 30).rows
     assert " ".join(line.strip() for line in whole).split("  ", 1)[1].split() == words.split()
-
-
-def test_a_table_without_rows_has_headings_alone() -> None:
-    columns = (Column("value", Unit.NONE, "value"), Column("reason", Unit.NONE, "reason"))
-    lines = table_lines(cut_table(table_of("t", "T", columns, ()), 3), 80)
-    assert lines == TableLines(headings=["value  reason"], rows=[], tail=[], left_out=())
 
 
 SCOPE = "jit(f)/embed/convert_element_type[new_dtype=bfloat16 weak_type=False]"

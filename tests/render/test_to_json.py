@@ -44,11 +44,6 @@ def test_rows_with_equal_keys_are_printed_as_one_by_one(rows: list[tuple[object,
     assert printed({"rows": objects}) == one_by_one(objects)
 
 
-@given(st.lists(st.dictionaries(st.sampled_from("ab"), CELLS, min_size=1), max_size=20))
-def test_rows_with_other_keys_are_printed_as_one_by_one(rows: list[dict[str, object]]) -> None:
-    assert printed({"rows": rows}) == one_by_one(rows)
-
-
 def test_rows_of_a_result_are_printed_from_its_records() -> None:
     columns = [Column(name, Unit.NONE, "") for name in ("name", "count")]
     records = [(f"r{number}", number % 3) for number in range(2000)]

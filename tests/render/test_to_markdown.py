@@ -60,12 +60,6 @@ def test_length_is_limited_and_parts_are_whole(sections: int, rows: int, most: i
     assert "## module" in text
 
 
-def test_parts_left_out_are_counted() -> None:
-    text = comment_text(_report(500, 50), 20, 20_000)
-    assert "more sections left out for length; -f json has all" in text
-    assert text.count("## module") > 3
-
-
 def test_first_tables_of_a_long_section_are_kept() -> None:
     section = _section(0, 3)
     many = Section(title="check", tables=section.tables * 500)

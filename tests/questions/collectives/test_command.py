@@ -79,14 +79,6 @@ def test_why_of_an_unknown_name_is_an_error() -> None:
     assert "no collective is named" in result.stderr
 
 
-def test_loops_are_a_tree() -> None:
-    result = _run("collectives", DUMP, "--by", "loop")
-    assert result.exit_code == 0
-    assert result.stdout == _run("loops", DUMP).stdout
-    assert "├─ while.36  x4" in result.stdout
-    assert "│     all-reduce model  1 each trip, 4 in one run" in result.stdout
-
-
 def test_loops_are_named_without_the_arguments_that_old_jax_prints(tmp_path: Path) -> None:
     path = 'op_name="jit(f)/while[cond_nconsts=0 body_jaxpr={ lambda ; a:i32[]. let }]"'
     file = tmp_path / "loop.txt"

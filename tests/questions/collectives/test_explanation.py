@@ -160,12 +160,6 @@ def test_gather_with_the_name_of_an_argument_is_explained_by_its_consumer() -> N
     assert "it moves the argument w" in sentences
 
 
-def test_gather_for_a_path_that_computes_nothing_is_explained_by_its_consumer() -> None:
-    sentences = _sentences_of_used("jit(f)/remat2", "x")
-    assert sentences[0] == "the partitioner put it in for remat2"
-    assert sentences[1].startswith("a sharding constraint (c of n) drops model")
-
-
 def test_gather_that_another_one_continues_is_explained_by_the_consumer_of_that() -> None:
     first = (
         "g = f32[8,8] all-gather(s), channel_id=1, replica_groups={{0,1},{2,3}}, "

@@ -378,23 +378,6 @@ ENTRY main {
 """.replace("GLOBAL", "use_global_device_ids=true").replace("PATH", 'metadata={op_name="f/psum"}')
 
 
-def test_only_collectives_that_print_the_same_share_their_attributes() -> None:
-    found = {one.name: one for one in collectives(module_of(PRINTED)).collectives}
-    assert [one.channel_id for one in found.values()] == [1, 2, None, 3, 4, None, None]
-    first, second = found["p"], found["q"]
-    rows = dict.fromkeys(("row", "start_row", "end_row"), second.row)
-    own = {"name": "q", "channel_id": 2, "parameters": (), **rows}
-    assert asdict(second) == {**asdict(first), **own}
-    assert (first.mode, found["r"].mode) == ("flattened_id", "cross_replica")
-    assert (first.groups, found["s"].groups) == (((0, 1), (2, 3)), ((0, 2), (1, 3)))
-    assert (first.payload_bytes, found["t"].payload_bytes) == (128, 16)
-    assert {one.op_name for one in found.values()} == {
-        "f/psum",
-        "u, channel_id=5, a",
-        "u, channel_id=6, a",
-    }
-
-
 def test_twenty_thousand_collectives_take_few_times_as_long_as_their_text() -> None:
     """Half a second, where the text takes a tenth; whole dataclasses of them took twice that."""
     groups = "replica_groups=[2,4]<=[8], use_global_device_ids=true"

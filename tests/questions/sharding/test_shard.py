@@ -65,13 +65,6 @@ def test_last_tiles_are_short_or_empty(size: int, count: int, lengths: list[int]
     assert found.shard_shape.dimensions == (max(lengths),)
 
 
-def test_replicas_hold_the_same() -> None:
-    text = "{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}"
-    assert slices(text, "f32[8,2]")[:3] == [(0, "[0:4, 0:2]"), (1, "[4:8, 0:2]"), (2, "[0:4, 0:2]")]
-    found = device_slices(HloSharding.parse(text), Shape.parse("f32[8,2]"))
-    assert found.replication_factor == 4
-
-
 def test_replicated_is_on_the_devices_of_the_mesh() -> None:
     assert slices("{replicated}", "f32[2]") == [(None, "[0:2]")]
     assert slices("{replicated}", "f32[2]", 2) == [(0, "[0:2]"), (1, "[0:2]")]
@@ -115,20 +108,6 @@ needs_jax = pytest.mark.skipif(
 def drawn(text: str, shape: str, *, label: str = "GPU", width: int = 80) -> str:
     found = device_slices(HloSharding.parse(text), Shape.parse(shape))
     return "\n".join(draw_boxes(found, label=label, width=width))
-
-
-def test_four_rows_as_jax_draws_them() -> None:
-    assert drawn("{devices=[4,1]<=[4]}", "f32[20,16]") == (
-        "┌──────────────────┐\n"
-        "│      GPU 0       │\n"
-        "├──────────────────┤\n"
-        "│      GPU 1       │\n"
-        "├──────────────────┤\n"
-        "│      GPU 2       │\n"
-        "├──────────────────┤\n"
-        "│      GPU 3       │\n"
-        "└──────────────────┘"
-    )
 
 
 def test_three_dimensions_are_drawn_sheet_by_sheet() -> None:
@@ -288,13 +267,6 @@ def data_of(*arguments: str) -> dict[str, Any]:
     assert result.exit_code == 0, result.output
     found: dict[str, Any] = json.loads(result.stdout)
     return found
-
-
-def test_sharding_is_drawn_listed_and_spelt() -> None:
-    out = run("{devices=[4,1]<=[4]}", "--shape", "20,16").stdout
-    assert "│     device 3     │" in out
-    assert "[15:20, 0:16]" in out
-    assert "{devices=[4,1]0,1,2,3}" in out
 
 
 def test_mesh_and_spec_give_the_same() -> None:
