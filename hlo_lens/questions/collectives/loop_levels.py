@@ -111,12 +111,9 @@ _OF_ORIGINS = frozenset({"op", "source"})
 def collectives_by(
     found: Sequence[Collective], by: str = KIND_AND_AXIS, *, is_dynamic: bool = True
 ) -> CollectivesBy:
-    """Return collectives in groups; parts of combined ones are in those of their source lines.
+    """Return collectives in groups by a key of `LABELS`; parts of combined ones by their lines.
 
-    Args:
-        found: The collectives.
-        by: A key of `LABELS`.
-        is_dynamic: Whether bytes are per program run; else each collective counts once.
+    `is_dynamic`: whether bytes are per program run; else each collective counts once.
     """
     label = LABELS[by]
     members: dict[str, list[Collective]] = {}

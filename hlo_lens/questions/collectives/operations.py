@@ -2,23 +2,21 @@
 
 Counted: the plain opcode or its ``-start``, never ``-done`` or ``-update``; of an async-start or
 ``X-start`` whose computation contains the collective, only that inner one, also inside a fusion
-there (GPU, jax 0.12); of the copies that TPU compilers make of one asynchronous
-collective (in AsyncCollectiveStart, async_collective_fusion* and AsyncCollectiveDone computations),
-the one at the start; and custom calls that are known to communicate (`COMMUNICATING`).
+there (GPU, jax 0.12); of the copies that TPU compilers make of one asynchronous collective (in
+AsyncCollectiveStart, async_collective_fusion* and AsyncCollectiveDone computations), the one at the
+start; and custom calls that are known to communicate (`COMMUNICATING`).
 
-Sources: xla/service/hlo_instruction.cc (async sugar), xla/service/gpu/backend_configs.proto
-(is_sync), jax/_src/tpu_custom_call.py (has_communication), as of August 2026. The TPU compiler's
-is not public: its forms are observed in dumps of libtpu 0.0.11 to 0.0.51.
+Sources, as of August 2026: hlo_instruction.cc (async sugar), gpu/backend_configs.proto (is_sync),
+jax/_src/tpu_custom_call.py (has_communication); forms of the TPU compiler as in dumps of libtpu
+0.0.11 to 0.0.51.
 
-Products in steps around a ring of devices are one all-gather or reduce-scatter each. The
-partitioner computes a product whose operand it would gather, or whose result it would scatter,
-in a loop: each step passes a part on to the next device by a collective-permute while the product
-of another part is computed (windowed einsum). The body is ``windowed_dot_general_body_ag`` or
-``_rs``; permutes of the same operation and devices before and after it belong to it if their value
-comes from the loop or goes into it. Short loops are unrolled: then the permutes of one operation
-and the same devices in one computation belong together if one passes on what another one received:
-as it is in an all-gather, after an addition in a reduce-scatter. Source: spmd/dot_handler.cc
-(EmitWindowedDotGeneral), as of August 2026.
+Products in steps around a ring of devices are one all-gather or reduce-scatter each: a loop passes
+a part on to the next device by a collective-permute while the product of another part is computed
+(windowed einsum). The body is ``windowed_dot_general_body_ag`` or ``_rs``; permutes of the same
+operation and devices before and after it belong to it if their value comes from the loop or goes
+into it. Short loops are unrolled: then the permutes of one operation and the same devices in one
+computation belong together if one passes on what another one received: as it is in an all-gather,
+after an addition in a reduce-scatter. Source: spmd/dot_handler.cc (EmitWindowedDotGeneral).
 """
 
 from __future__ import annotations
@@ -84,11 +82,9 @@ class CollectiveOp(NamedTuple):
 
     Attributes:
         instruction: The instruction with the attributes of the collective.
-        kind: One of `COLLECTIVE_KINDS`, or ``custom-call``.
         start: The instruction that starts it where it runs: `instruction` itself, or the
             async-start or fusion around it.
         done: The instruction that ends it; None for a synchronous one, and if not found.
-        is_async: Whether other instructions may run between its start and its end.
         update: The first async-update with operands, if the start has none (SparseCore of TPUs:
             the start only prepares); else None.
     """
@@ -317,11 +313,8 @@ _RENDEZVOUS = "_xla_host_transfer_rendezvous"
 class CollectiveDevices(NamedTuple):
     """Devices of a collective, one object for all of a kind that print the same.
 
-    Attributes:
-        mode: What the printed ids number.
-        groups: Flattened ids of the devices of each group.
-        pairs: Source and target of each transfer.
-        slice_transfer: Kind of the collective between slices that it is part of.
+    `groups` and source and target in `pairs` are flattened ids; `slice_transfer` is the kind of the
+    collective between slices that it is part of.
     """
 
     mode: CollectiveOpGroupMode | None
@@ -342,10 +335,7 @@ class CollectiveParts(NamedTuple):
     """The instructions that perform one collective, and their printed attributes.
 
     Attributes:
-        op: The operation.
-        channel_id: Its channel; None if there is none.
-        text: Its other attributes, without the applied computation.
-        devices: Its devices.
+        text: Its other attributes than the channel, without the applied computation.
         rendezvous: Name that the send and the recv of a transfer between slices have in common.
         is_scattered: Whether it is an all-reduce fused with the slice that each device keeps.
         answer: The recv of a send.

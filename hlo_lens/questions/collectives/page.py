@@ -180,9 +180,7 @@ _CUT = "ends before the end of the entry"
 def collectives_text(known: ModuleDump, kinds: str = "") -> str:
     """Return the number of collectives in the text and in one run, their bytes, and exposure.
 
-    Args:
-        known: What is known of the module.
-        kinds: Numbers of each kind in the text; empty to leave them out.
+    `kinds` has the numbers of each kind in the text; empty to leave them out.
     """
     found = collectives(known)
     if not found.collectives:

@@ -26,9 +26,8 @@ reduce-scatter moves.
 
 Copies between device and host memory (host offload) are reported separately. A copy has one side in
 host memory by its layout, ``S(5)``: copy, copy-start, dynamic-slice and dynamic-update-slice,
-alone, in fusions of their own, or run by an async-start; also infeed and outfeed; before
-optimizations the custom calls that request moves (``annotate_device_placement``, ``MoveToHost``,
-``MoveToDevice``). CPU compilers drop these moves. Source: xla/layout.h (kHostMemorySpace),
+alone, in fusions of their own, or run by an async-start; also infeed, outfeed, and the custom calls
+that request moves, before optimizations. Source: xla/layout.h (kHostMemorySpace),
 xla/service/memory_annotations.h, as of August 2026.
 """
 
@@ -181,13 +180,9 @@ class Transfer(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """Work between start and end.
+    """Work between start and end: multiplications and additions, bytes read and written.
 
-    Attributes:
-        instructions: Number of instructions that work; None if not known.
-        flops: Their multiplications and additions; None if not known.
-        size_bytes: Bytes that they read and write; None if not known.
-        covered_ratio: Largest share of the transfer that they cover, 0 to 1; None if not known.
+    `covered_ratio` is the largest share of the transfer that they cover, 0 to 1. None: not known.
     """
 
     instructions: int | None

@@ -159,12 +159,8 @@ def module_meshes(
 ) -> tuple[ModuleMesh, ...]:
     """Return the meshes of a module's devices from the most reliable source, in text order.
 
-    Args:
-        module: The module.
-        before: Reads its text from before optimizations; called only if `module` names no mesh.
-        given: Mesh named by the user.
-        groups: Groups of flattened ids of its collectives, from which sizes are inferred.
-        lowered: Reads the meshes of the program as lowered, which are added.
+    `before` reads its text from before optimizations, only if `module` names no mesh; sizes are
+    inferred from `groups` of its collectives; `lowered` meshes of the program are added.
     """
     if given is not None:
         return (ModuleMesh(mesh=given, source="given"),)

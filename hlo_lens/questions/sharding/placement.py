@@ -6,18 +6,15 @@ leave the sharding of results to XLA, and then the text before optimizations has
 sharding, not the actual one.
 
 Where no text has the sharding of a value, its shapes give the number of tiles of each dimension; if
-the axes of a known mesh can divide it in exactly one way, that is the sharding, and its `source`
-is ``shapes``.
+the axes of a known mesh can divide it in exactly one way, that is the sharding (``shapes``).
 
 An output without a sharding in any text, and without a global shape, that has the buffer of a
-parameter gets that parameter's placement (`source` is ``alias``): JAX names both in
-``input_output_alias`` only if they agree (jax/_src/interpreters/mlir.py, _set_up_aliases). Not so
-where the header leaves the shardings of outputs to XLA (``allow_spmd_sharding_propagation_to_
-output``): XLA itself then finds aliases, by the bytes of one device, and the shardings may differ.
+parameter gets that parameter's placement (``alias``): JAX names both in ``input_output_alias`` only
+if they agree (jax/_src/interpreters/mlir.py, _set_up_aliases). Not so where the header leaves the
+shardings of outputs to XLA, which finds aliases by the bytes of one device.
 
-Global shapes that no text has are computed as tiles times the device's shape: an upper bound where
-a dimension is divided, since the last tile may be short. (JAX divides parameters and results evenly
-or refuses to.)
+Global shapes that no text has are tiles times the device's shape: an upper bound where a dimension
+is divided, since the last tile may be short.
 
 A text from after partitioning has the shapes of one device, and at most the shardings of the
 entry's parameters, which XLA omits since libtpu 0.0.50 and jax 0.12. The text from before
@@ -147,14 +144,10 @@ def module_shardings(
     lowered: Sequence[Mesh] = (),
     known: tuple[InstructionTable, EntrySignature] | None = None,
 ) -> ModuleShardings:
-    """Return the sources of a module's shardings.
+    """Return the sources of a module's shardings; `before` is its text from before optimizations.
 
-    Args:
-        module: The module.
-        before: Its text from before optimizations, if there is another one.
-        given: Mesh named by the user; it precedes those of the texts.
-        lowered: Meshes of the program as lowered, which follow those of the texts.
-        known: Table and signature of the module, if they exist already.
+    A mesh that is `given` precedes those of the texts; those of the program as `lowered` follow.
+    `known` has table and signature of the module, if they exist already.
     """
     own = _entry_text(module, known)
     other = None if before is None else _entry_text(before)
