@@ -350,9 +350,7 @@ def _performance(collective: Collective) -> Iterator[str]:
 
 def _plain_shape(instruction: HloInstruction) -> str | None:
     shape = instruction.shape
-    if shape is None or shape.is_tuple:
-        return None
-    return f"{shape.element_type}[{','.join(map(str, shape.dimensions))}]"
+    return None if shape is None or shape.is_tuple else shape.to_text(layout=False)
 
 
 def _sharding_text(
@@ -360,26 +358,6 @@ def _sharding_text(
 ) -> str | None:
     if instruction.opcode == "parameter" and instruction.computation.is_entry:
         value = shardings.get(instruction.parameter_number or 0)
-        if value is not None and value.spec is not None:
-            whole = value.global_shape
-            dims = "" if whole is None else f" of [{','.join(map(str, whole.dimensions))}]"
-            return f"{spec_words(value.spec)}{dims}"
         if value is not None and value.sharding is not None:
-            return str(value.sharding)
+            return value.spec_text or str(value.sharding)
     return instruction.attribute("sharding")
-
-
-def spec_words(spec: Sequence[str | tuple[str, ...] | None]) -> str:
-    """Return a partition spec in words.
-
-    >>> spec_words(("data", None, ("x", "y")))
-    'dimension 0 over data, dimension 2 over x,y'
-    >>> spec_words((None,))
-    'whole on each device'
-    """
-    parts = [
-        f"dimension {place} over {axes if isinstance(axes, str) else ','.join(axes)}"
-        for place, axes in enumerate(spec)
-        if axes
-    ]
-    return ", ".join(parts) or "whole on each device"

@@ -237,4 +237,4 @@ def test_neighbours_are_rows() -> None:
         ("producer", "x", "parameter"),
         ("consumer", "k", "dot"),
     ]
-    assert rows[0]["sharding"] == "dimension 1 over model of [8,16]"
+    assert rows[0]["sharding"] == "P(None, 'model')"
