@@ -215,8 +215,8 @@ def test_boxes_and_slices_are_those_of_jax(place: int, answers: list[Any]) -> No
 @given(tiled())
 def test_all_spellings_mean_the_same(sharding: HloSharding) -> None:
     found = sharding_spellings(sharding)
-    for _, text in found.spellings:
-        assert text is None or HloSharding.parse(text).equivalent(sharding)
+    for form, text in found.spellings:
+        assert form == "spec" or text is None or HloSharding.parse(text).equivalent(sharding)
 
 
 def test_spellings_over_a_given_mesh() -> None:
