@@ -223,12 +223,10 @@ class LineRule:
 
     @functools.cached_property
     def match(self) -> Callable[..., re.Match[str] | None]:
-        """The method of the pattern."""
         return self.pattern.match
 
     @functools.cached_property
     def groups(self) -> Mapping[str, int]:
-        """Name of each group to its number."""
         return {name: number for number, name in enumerate(_groups(self._tree), 1)}
 
     @property
@@ -245,7 +243,6 @@ class LineRule:
 
     @functools.cached_property
     def begins(self) -> re.Pattern[str]:
-        """The same, compiled."""
         return re.compile(self.beginning)
 
     @functools.cached_property
@@ -458,7 +455,6 @@ class SmallLanguage:
         return found[0]
 
     def parse_with_lark(self, text: str) -> Any:
-        """Return the same by Lark alone."""
         from hlo_lens.grammar.parsers import parse_with
 
         return parse_with(self._lark, Source(text), self._names)
@@ -516,7 +512,6 @@ class SmallLanguage:
         return remembered
 
     def _made(self, node: Node) -> Reader:
-        """Return the reader of a part of a rule."""
         if node.kind == "rule":
             return self._rule(node.text)
         if node.kind == "token":

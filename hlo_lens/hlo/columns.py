@@ -78,13 +78,7 @@ NOTHING = -1
 
 @dataclass(slots=True)
 class Overlay:
-    """Facts of one row that its spans do not give, because the text does not print them plainly.
-
-    Attributes:
-        name: Generated name of an instruction that the text nests in an operand list.
-        attributes: Attribute list that the splitter cannot cut (nested deeper than it follows).
-        called: Names of computations whose bodies the text prints in place.
-    """
+    """Facts of one row that its spans do not give, because the text does not print them plainly."""
 
     name: str | None = None
     operands: tuple[HloOperand, ...] | None = None
@@ -125,7 +119,6 @@ class InstructionColumns:
         return self.source.text[self.spans[base + first] : self.spans[base + last]]
 
     def name(self, row: int) -> str:
-        """Return the name of a row's instruction, without ``%``."""
         overlay = self.overlays.get(row)
         if overlay is not None and overlay.name is not None:
             return overlay.name
@@ -175,7 +168,6 @@ class InstructionColumns:
             place = text.find(word, following)
 
     def attributes_text(self, row: int) -> str:
-        """Return the text after the operand list, with its leading comma."""
         base = row * STRIDE
         return self.source.text[self.spans[base + OPERANDS_END] + 1 : self.spans[base + END]]
 
@@ -349,7 +341,6 @@ class ComputationColumns:
         return self.spans[place * _STRIDE]
 
     def span(self, place: int, first: int) -> tuple[int, int]:
-        """Return the span of a part of a computation, from a column to the next."""
         base = place * _STRIDE + first
         return self.spans[base], self.spans[base + 1]
 
@@ -407,11 +398,7 @@ class ReadInstruction:
 
     Attributes:
         name: Without ``%``; None for a nested instruction.
-        shape: None where it is left out.
-        operands: Between the parentheses.
         arguments: The operands; empty for constants and parameters.
-        attributes: Name, and start and end of the value.
-        bodies: Computations that are printed in place, inside the attribute that calls them.
         called: Names of the computations that it calls; None for one that is printed in place.
         nesting: Depth to which computations are printed inside it; 0 for none.
     """
@@ -478,7 +465,6 @@ class HloRows:
         self._foreign: list[range] = []
 
     def add_match(self, match: re.Match[str], *, attributes_end: int) -> None:
-        """Add an instruction that a pattern matched."""
         columns = self.columns
         if match.start(1) >= 0:
             columns.roots.append(len(columns))
@@ -526,7 +512,6 @@ class HloRows:
             columns.spans.extend((*name, *shape, *current.opcode, *current.operands, current.end))
 
     def _add_body(self, read: ReadBody) -> str:
-        """Add a computation that is printed in place, and return its name."""
         name = read.name
         if not name:
             name = f"_.{self._inline}" if self._inline else "_"

@@ -94,15 +94,12 @@ class HloGaps:
         return tuple(found), passed, strange
 
     def note_strange(self, start: int, end: int) -> None:
-        """Note a span of text that is no HLO."""
         self._strange.append((start, end))
 
     def pass_over(self, start: int, end: int) -> None:
-        """Note a span of foreign lines."""
         self._passed.append((start, end))
 
     def add_run(self, start: int, end: int) -> None:
-        """Note a gap for lines outside any computation."""
         if lines := self._lines(start, end):
             first_end = self._source.text.find("\n", start, end)
             message = "expected 'HloModule' or a computation"
@@ -115,7 +112,6 @@ class HloGaps:
         return text.count("\n") + 1 - blank if text else 0
 
     def add(self, start: int, end: int, message: str, lines: int = 1) -> None:
-        """Note a gap for the text between two offsets."""
         if len(self.found) < MOST_EXPLAINED:
             self.found.append(Gap.at(self._source, Span(start, end), message, lines))
             return
@@ -124,7 +120,6 @@ class HloGaps:
         self.found.append(Gap(path=path, line=line, column=column, message=message, lines=lines))
 
     def add_error(self, error: DumpSyntaxError) -> None:
-        """Note a gap at an error of the grammar."""
         self.found.append(Gap.of(error))
 
 
@@ -403,7 +398,6 @@ class AttributeCheck:
         return names
 
     def instruction(self, match: re.Match[str]) -> bool:
-        """Return whether the parts of a match that patterns cannot check are correct."""
         return self.attribute_text(match[7]) and self._is_structure_right(match)
 
     def is_open(self, match: re.Match[str]) -> bool:
@@ -445,7 +439,6 @@ class AttributeCheck:
         )
 
     def shape(self, text: str) -> bool:
-        """Return whether a text is a shape."""
         if text in self.shapes:
             return True
         if self.shape_problem(text) is not None:
@@ -454,11 +447,9 @@ class AttributeCheck:
         return True
 
     def shape_problem(self, text: str) -> DumpSyntaxError | None:
-        """Return the error of a text that is no shape, with its place in the text, or None."""
         return _problem(self._reader.shape, text)
 
     def attribute_text(self, text: str) -> bool:
-        """Return whether all values of an attribute list are correct."""
         if text in self.attributes:
             return True
         form_of_list = _VARIABLE.sub("\0", text)
@@ -591,6 +582,5 @@ class HloFallback:
         return None
 
     def _placed(self, problem: DumpSyntaxError, start: int, end: int) -> DumpSyntaxError:
-        """Return an error in a part of the text with its place in the whole text."""
         place = start + (problem.column - 1 if problem.line == 1 else 0)
         return DumpSyntaxError.at(self._source, Span(place, max(end, place + 1)), problem.message)

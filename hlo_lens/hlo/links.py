@@ -53,7 +53,6 @@ class Links:
         self._of_elements: dict[int, Mapping[int | None, Sequence[tuple[int, int]]]] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the pickled state: what is known of all instructions."""
         empty = ("walks", "_of_computations", "_parameters", "_of_elements")
         return {**vars(self), **{name: {} for name in empty}}
 
@@ -97,7 +96,6 @@ class Links:
         return self.all_operands().elements
 
     def operands_of(self, row: int) -> Sequence[int]:
-        """Return the rows of a row's operands, in order; `NOTHING` for an undefined one."""
         return self.operand_columns(row).of(row)
 
     def elements_of(self, row: int) -> tuple[ShapeIndex, ...] | None:
@@ -118,23 +116,17 @@ class Links:
         return columns.rows[edge], () if elements is None else elements[position]
 
     def undefined_operands(self) -> Iterator[int]:
-        """Yield the rows with an operand that their computation does not define."""
         if NOTHING in self.operand_rows:
             edges = (edge for edge, row in enumerate(self.operand_rows) if row == NOTHING)
             yield from dict.fromkeys(bisect_right(self.operand_offsets, edge) - 1 for edge in edges)
 
     def users_of(self, row: int) -> list[tuple[int, int]]:
-        """Return row and operand number of each use of a row, in text order."""
         return self.operand_columns(row).users_of(row)
 
     def users_of_element(self, row: int, number: int) -> list[tuple[int, int]]:
         """Return row and operand number of each use of an element of a row's result.
 
         Uses of the whole tuple come first; both are in text order.
-
-        Args:
-            row: The row.
-            number: Number of the element in the outermost tuple.
         """
         if row not in self._of_elements:
             found: dict[int | None, list[tuple[int, int]]] = {}
@@ -213,7 +205,6 @@ class Links:
 
     @functools.cached_property
     def calls(self) -> Calls:
-        """The calls of the module."""
         return Calls(self._columns, self._computations, self._opcodes)
 
     @functools.cached_property
@@ -240,7 +231,6 @@ class Links:
         return None
 
     def parameters_of(self, place: int) -> Mapping[int, int]:
-        """Return number to row of the parameters of a computation."""
         if place not in self._parameters:
             rows = self.parameter_rows(place)
             numbers = [(self._columns.parameter_number(row), row) for row in rows]
@@ -249,14 +239,12 @@ class Links:
         return self._parameters[place]
 
     def parameter_rows(self, place: int) -> list[int]:
-        """Return the rows of the parameters of a computation, ascending."""
         rows, opcodes = self._computations.rows(place), self._opcodes
         if isinstance(rows, range):
             return opcodes.places_of({"parameter"}, rows)
         return [row for row in rows if opcodes[row] == "parameter"]
 
     def is_root(self, row: int) -> bool:
-        """Return whether a row is the root of its computation."""
         return self.roots[self.owners[row]] == row
 
     def root(self, call: Call) -> int:
@@ -357,12 +345,10 @@ class OperandColumns:
             self._put_in(self._read_one_by_one(apart, listed))
 
     def of(self, row: int) -> array[int]:
-        """Return the rows of a row's operands, in order; `NOTHING` for an undefined one."""
         place = row - self.first
         return self.rows[self.offsets[place] : self.offsets[place + 1]]
 
     def users_of(self, row: int) -> list[tuple[int, int]]:
-        """Return row and operand number of each use of a row, in text order."""
         offsets, (first_edges, next_edges) = self.offsets, self._uses
         found = []
         edge = first_edges[row - self.first]
@@ -428,7 +414,6 @@ class OperandColumns:
         return True
 
     def _lists(self, rows: range) -> list[str]:
-        """Return the texts between the parentheses of some rows; empty for literals."""
         spans = self._columns.spans[rows.start * STRIDE : rows.stop * STRIDE]
         places = map(slice, spans[OPERANDS::STRIDE], spans[OPERANDS_END::STRIDE])
         lists = list(map(self._columns.source.text.__getitem__, places))
@@ -481,7 +466,6 @@ class OperandColumns:
         return found
 
     def _put_in(self, reread: Mapping[int, array[int]]) -> None:
-        """Replace the operands of rows that were read one by one."""
         offsets = self.offsets
         counts = list(map(sub, islice(offsets, 1, None), offsets))
         found, done = array("i"), 0
@@ -598,7 +582,6 @@ class Calls:
 
     @functools.cached_property
     def _by_place(self) -> Sequence[Sequence[int]]:
-        """Numbers of the calls of each computation."""
         found: list[array[int]] = [array("I") for _ in range(self._computations)]
         for number, place in enumerate(self.places):
             if place != NOTHING:
@@ -606,15 +589,12 @@ class Calls:
         return found
 
     def of_row(self, row: int) -> list[Call]:
-        """Return the calls of an instruction, in the order of its attributes."""
         return list(map(self._call, self._numbers(row, row + 1)))
 
     def _numbers(self, start: int, stop: int) -> range:
-        """Return the numbers of the calls by the rows from one to before another."""
         return range(bisect_left(self.rows, start), bisect_left(self.rows, stop))
 
     def targets(self, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield row and called computation of the calls by some ascending rows."""
         if isinstance(rows, range):
             part = self._numbers(rows.start, rows.stop)
             first, last = part.start, part.stop
@@ -622,7 +602,6 @@ class Calls:
         return ((call.row, call.place) for call in self.of_rows(rows))
 
     def of_rows(self, rows: Sequence[int]) -> Iterator[Call]:
-        """Yield the calls of some ascending rows."""
         if isinstance(rows, range):
             yield from map(self._call, self._numbers(rows.start, rows.stop))
         else:
@@ -635,7 +614,6 @@ class Calls:
         return map(CALLING_ATTRIBUTES.__getitem__, self._roles)
 
     def of_computation(self, place: int) -> list[Call]:
-        """Return the calls that name a computation, in text order."""
         return list(map(self._call, self._by_place[place]))
 
     def _call(self, number: int) -> Call:

@@ -31,9 +31,6 @@ class LoweredValue:
 
     Attributes:
         name: Name in the text, such as ``%arg0`` or the ``jax.result_info`` of a result.
-        type_text: Type as written, such as ``tensor<8x4xbf16>``.
-        shape: Global shape; None for a type that is no array.
-        sharding_text: Sharding as written; None if there is none.
         sharding: The sharding; None if there is none, or if it cannot be read.
         is_donated: Whether its memory is donated (``jax.buffer_donor``, ``tf.aliasing_output``).
         output_number: Result that reuses its memory; None if none is chosen yet.
@@ -65,15 +62,10 @@ class LoweredModule:
     """A program in StableHLO: its signature, and counts of its operations.
 
     Attributes:
-        name: Name of the module.
         num_partitions: Number of partitions; None if not printed.
         replica_count: Number of replicas; None if not printed.
-        meshes: Meshes by name.
         arguments: Arguments of the main function; None if its signature cannot be read.
-        results: Its results, likewise.
         operations: Number of operations by name, as written, in all functions; returns are none.
-        custom_calls: Number of custom calls by target.
-        gaps: Parts that could not be read.
     """
 
     name: str
@@ -122,10 +114,6 @@ def parser() -> Lark:
 def parse_stablehlo(text: str | bytes | Source, *, path: str = "<text>") -> LoweredModule:
     """Return the signature and the counts of operations of a lowered program.
 
-    Args:
-        text: The text of one module.
-        path: Name of the text for messages; a source has its own.
-
     Raises:
         DumpSyntaxError: If there is no function in it.
     """
@@ -161,7 +149,6 @@ def parse_stablehlo(text: str | bytes | Source, *, path: str = "<text>") -> Lowe
 def _signature(
     source: Source, match: re.Match[str], meshes: Meshes, gaps: list[Gap]
 ) -> tuple[tuple[LoweredValue, ...] | None, tuple[LoweredValue, ...] | None]:
-    """Return arguments and results of a function; None if they cannot be read."""
     start = match.start()
     stop = _SIGNATURE_END.search(source.text, start)
     end = len(source.text) if stop is None else stop.start() + 1
@@ -202,7 +189,6 @@ def _value(
 
 
 def _attributes(source: Source, node: Tree[Token], offset: int) -> dict[str, str]:
-    """Return the attributes of a node, name to value as written."""
     found: dict[str, str] = {}
     for dictionary in _find_all(node, "dictionary"):
         for entry in _find_all(dictionary, "entry"):
@@ -217,7 +203,6 @@ def _text(source: Source, node: Tree[Token], offset: int) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text without the quotes around it."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
@@ -246,7 +231,6 @@ def _shape(type_text: str) -> Shape | None:
 
 
 def _element_type(text: str) -> str:
-    """Return XLA's name of an element type of MLIR."""
     if text in _TYPES:
         return _TYPES[text]
     signless = re.fullmatch(r"(u?)s?i(\d+)", text)

@@ -43,12 +43,10 @@ class OpMetadata:
     Source: xla/hlo/ir/hlo_op_metadata.cc, OpMetadataToString. A field that is not printed is None.
 
     Attributes:
-        op_type: Operation of the framework.
         op_name: Scope path, such as ``jit(f)/while/body/dot_general``; for a parameter its name.
         source_file: File of the user's program; since December 2025 in the stack frames instead.
         source_line: 1-based line in that file.
         stack_frame_id: 1-based entry in the module's StackFrames table.
-        scheduling_name: Name at scheduling time.
         deduplicated_name: Name of the fusion that shares this one's code.
         other: Every other field, name to text as written without quotes.
     """

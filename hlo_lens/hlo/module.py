@@ -105,7 +105,6 @@ class Framework:
 
     @property
     def unused(self) -> tuple[FrameworkValue, ...]:
-        """Arguments without a parameter in the program."""
         return tuple(value for value in self.arguments if not value.is_used)
 
     def argument(self, number: int | None, index: ShapeIndex = ()) -> FrameworkValue | None:
@@ -119,12 +118,7 @@ class Framework:
 
 
 class HloInstruction:
-    """One instruction: a view over columns, cheap to make; equal if the content is equal.
-
-    Args:
-        computation: Its computation.
-        row: Its row in the module's columns.
-    """
+    """One instruction: a view over columns, cheap to make; equal if the content is equal."""
 
     __slots__ = ("_opcode", "computation", "row")
 
@@ -233,7 +227,6 @@ class HloInstruction:
         return None if found is None else found[0].shape_of(found[1])
 
     def shape_of(self, element: ShapeIndex) -> Shape | None:
-        """Return the shape of an element of its result; None if it is not known."""
         shape = self.shape
         for place in element:
             parts = () if shape is None else shape.tuple_shapes
@@ -277,7 +270,6 @@ class HloInstruction:
 
     @property
     def calls(self) -> tuple[tuple[str, str], ...]:
-        """The computations it calls: attribute and name of each, in order of the attributes."""
         return self._columns.calls(self.row)
 
     @property
@@ -287,7 +279,6 @@ class HloInstruction:
 
     @property
     def sharding(self) -> HloSharding | None:
-        """Sharding of its result; None if not printed."""
         value = self.attribute("sharding")
         return self.computation.module.reader.printed_sharding(value) if value else None
 
@@ -317,7 +308,6 @@ class HloInstruction:
 
     @property
     def metadata(self) -> OpMetadata | None:
-        """Metadata: operation path and place in the source; None if not printed."""
         value = self.attribute("metadata")
         return parse_metadata(value) if value else None
 
@@ -329,7 +319,6 @@ class HloInstruction:
 
     @property
     def op_name(self) -> str | None:
-        """Operation path in the metadata; None if not printed."""
         metadata = self.metadata
         return None if metadata is None else metadata.op_name or None
 
@@ -347,7 +336,6 @@ class HloInstruction:
 
     @property
     def user_stack(self) -> list[SourceLocation]:
-        """Places of `call_stack` outside libraries."""
         return [place for place in self.call_stack if not is_library_file(place.file)]
 
     @property
@@ -376,13 +364,7 @@ _FEW_ROWS = 128
 
 
 class HloComputation:
-    """A computation: a list of instructions with one result. A view over columns, cheap to make.
-
-    Args:
-        module: The module.
-        place: Its place among the module's computations.
-        columns: Columns that hold it, if not the module's.
-    """
+    """A computation: a list of instructions with one result. A view over columns, cheap to make."""
 
     __slots__ = ("_columns", "_name", "module", "place")
 
@@ -407,7 +389,6 @@ class HloComputation:
 
     @property
     def is_entry(self) -> bool:
-        """Whether it is the entry of the module."""
         return self._columns.is_entry(self.place)
 
     @property
@@ -422,12 +403,10 @@ class HloComputation:
 
     @property
     def start(self) -> int:
-        """Its offset in the text."""
         return self._columns.start(self.place)
 
     @property
     def rows(self) -> Sequence[int]:
-        """Its rows in the module's columns, in text order."""
         return self._columns.rows(self.place)
 
     def _text(self, column: int) -> str:
@@ -456,7 +435,6 @@ class HloComputation:
 
     @property
     def signature_span(self) -> Span:
-        """Where `signature_text` is in the text."""
         from hlo_lens.text.source import Span
 
         return Span(*self._columns.span(self.place, SIGNATURE))
@@ -468,7 +446,6 @@ class HloComputation:
 
     @property
     def instructions(self) -> Sequence[HloInstruction]:
-        """Instructions in text order; in a scheduled module the order of execution."""
         return Rows(functools.partial(HloInstruction, self), self.rows)
 
     @property
@@ -542,9 +519,6 @@ class HloModule:
     Attributes:
         name: As in the header; empty without a header.
         header: Header attributes, name to value as written.
-        columns: Offsets of the parts of the instructions.
-        reader: Reads parts of the text on demand.
-        computation_columns: Offsets of the parts of the computations.
         stack_frames: The stack frame tables; empty if the dump has none.
         gaps: Places that could not be read, in text order.
         passed_lines: Number of other lines outside its computations, as in a log; skipped.
@@ -588,12 +562,10 @@ class HloModule:
 
     @property
     def path(self) -> str:
-        """Name of its file."""
         return self.columns.source.path
 
     @property
     def computations(self) -> Sequence[HloComputation]:
-        """All computations in text order."""
         make = functools.partial(HloComputation, self)
         return Rows(make, range(len(self.computation_columns)))
 
@@ -630,17 +602,14 @@ class HloModule:
 
     @property
     def instructions(self) -> Iterator[HloInstruction]:
-        """All instructions in text order."""
         for computation in self.computations:
             yield from computation.instructions
 
     @property
     def instruction_count(self) -> int:
-        """Number of instructions in the text."""
         return len(self.columns)
 
     def opcode_counts(self) -> Counter[str]:
-        """Return the number of instructions of each opcode, as written."""
         return Counter(self.opcodes)
 
     @functools.cached_property
@@ -660,7 +629,6 @@ class HloModule:
 
     @functools.cached_property
     def opcodes(self) -> FewTexts:
-        """Opcode of each row, as written."""
         return FewTexts(self.columns.texts(OPCODE, OPCODE_END))
 
     @functools.cached_property
@@ -670,11 +638,9 @@ class HloModule:
 
     @functools.cached_property
     def links(self) -> Links:
-        """Operands, users, calls and callers."""
         return Links(self.columns, self.computation_columns, self.opcodes)
 
     def instruction(self, row: int) -> HloInstruction:
-        """Return the instruction of a row."""
         return HloInstruction(HloComputation(self, self.links.owners[row]), row)
 
     def operand_shape(self, row: int, position: int) -> Shape | None:

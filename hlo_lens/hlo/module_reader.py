@@ -122,7 +122,6 @@ class HloScan:
         self._end_module(size)
 
     def _unit(self, position: int) -> int:
-        """Read one item between computations and return its end."""
         text = self.text
         if text[position] in FIRST_LETTERS:
             if HEADER_START.match(text, position):
@@ -302,7 +301,6 @@ class HloScan:
         return read.body_end
 
     def _check_root(self, place: int, *, is_second: bool) -> None:
-        """Note a gap at the mark of a second ROOT."""
         if is_second:
             self.gaps.add(place, place + 4, "expected one ROOT, found a second")
 
@@ -467,7 +465,6 @@ class ScanAhead:
         self._read: RowsAhead | None = None
 
     def end(self) -> None:
-        """End the process, if its result was not asked for."""
         self._process.end()
 
     def take_body(self, rows: HloRows, *, rooted: bool) -> RowsAhead | None:
@@ -574,7 +571,6 @@ class _PartScan(HloScan):
         )
 
     def _head(self, position: int) -> re.Match[str] | None:
-        """Return the match of the first line of a computation, or None."""
         if HEADER_START.match(self.text, position):
             return None
         match = LINE_COMPUTATION.match(self.text, position)

@@ -44,17 +44,14 @@ class InstructionTable:
 
     @property
     def owners(self) -> Sequence[int]:
-        """Position, in the module's list, of the computation of each row."""
         return self.module.links.owners
 
     @property
     def different_opcodes(self) -> Collection[str]:
-        """The different opcodes."""
         return self.opcodes.different
 
     @property
     def opcode_counts(self) -> dict[str, int]:
-        """Number of instructions of each opcode."""
         return {opcode: len(rows) for opcode, rows in self.opcodes.places.items()}
 
     @functools.cached_property
@@ -72,7 +69,6 @@ class InstructionTable:
 
     @property
     def shape_texts(self) -> Collection[str]:
-        """The different texts of result shapes, as written."""
         return self.module.shape_texts.different
 
     def result_bytes(self, row: int) -> int | None:
@@ -80,7 +76,6 @@ class InstructionTable:
         return self._sizes[self.module.shape_texts[row]]
 
     def rows_of(self, opcodes: Collection[str]) -> list[int]:
-        """Return the rows whose opcode is one of these, in text order."""
         return self.opcodes.places_of(opcodes)
 
     @functools.cached_property
@@ -94,7 +89,6 @@ class InstructionTable:
         return self.rows_of([o for o in self.different_opcodes if predicate(opcode_traits(o))])
 
     def instruction(self, row: int) -> HloInstruction:
-        """Return the instruction of a row."""
         return self.module.instruction(row)
 
     # ---- producers -----------------------------------------------------------------------------
@@ -243,7 +237,6 @@ class _Sizes(dict[str, "int | None"]):
         return self._elements[key]
 
     def _shape(self, text: str) -> Shape | None:
-        """Return the shape, or None if the text is no shape: its size is unknown."""
         if not text:
             return None
         try:

@@ -202,7 +202,6 @@ class HloUnits:
         self._last_comment: int | None = None
 
     def blank(self, position: int) -> int:
-        """Return the end of the white space and comments at an offset."""
         text = self.text
         while True:
             match = BLANK.match(text, position)
@@ -438,7 +437,6 @@ class HloReader:
             return HloSharding(kind=ShardingKind.UNKNOWN, text=text)
 
     def shape(self, text: str) -> Shape:
-        """Return the shape that a text prints."""
         if len(text) <= REMEMBERED_LENGTH:
             return remembered_shape(text)
         known = self._long_shapes.get(text)

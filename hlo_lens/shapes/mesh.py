@@ -37,11 +37,9 @@ class TileAssignment:
 
     @property
     def size(self) -> int:
-        """Number of devices."""
         return math.prod(self.dimensions)
 
     def devices(self) -> tuple[int, ...]:
-        """Return all device ids, row-major."""
         return _expanded(self._axes()) if self.device_ids is None else self.device_ids
 
     def index_of(self, device: int) -> tuple[int, ...] | None:
@@ -279,14 +277,12 @@ class Mesh:
 
     @property
     def size(self) -> int:
-        """Number of devices; 0 for ``mesh[]``."""
         if self.axis_names:
             return math.prod(self.axis_sizes)
         return 1 if self.device_assignment else 0
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Size of each axis by name, most major first."""
         return dict(zip(self.axis_names, self.axis_sizes, strict=True))
 
     @property
@@ -296,12 +292,10 @@ class Mesh:
 
     @property
     def assignment(self) -> TileAssignment:
-        """The device ids, as a list or an iota."""
         return self.device_assignment or TileAssignment(dimensions=self.axis_sizes)
 
     @property
     def device_ids(self) -> tuple[int, ...]:
-        """All device ids, row-major."""
         return self.assignment.devices() if self.size else ()
 
     def axis_size(self, axis: AxisRef) -> int:
@@ -374,9 +368,7 @@ class AxisSplit:
     """A mesh whose axes are split into parts.
 
     Attributes:
-        sizes: Size of each part, in mesh order.
         groups: For each given axis, the numbers of its parts.
-        rest: Numbers of the other parts.
     """
 
     sizes: tuple[int, ...]
@@ -523,7 +515,6 @@ class MeshRules:
         return ids
 
     def mesh_maximal(self, _start: str, _key: str, device: str) -> Mesh:
-        """Return the mesh of one device."""
         return Mesh.maximal(whole_number(device))
 
     def axis_refs(self, *axes: Axis | None) -> list[Axis]:

@@ -208,7 +208,6 @@ class NamedSharding:
     """A sharding by mesh axes (V3).
 
     Attributes:
-        mesh: The mesh.
         dim_shardings: One for each dimension; missing ones at the end are not divided.
         replicated_axes: Axes that must not be used.
         unreduced_axes: Axes along which partial results are not summed yet.

@@ -44,11 +44,7 @@ MOST_IDS = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaGroups:
-    """Groups as a list of lists (V1): ``{{0,1},{2,3}}``; an empty list means one group of all.
-
-    Attributes:
-        groups: The ids of each group.
-    """
+    """Groups as a list of lists (V1): ``{{0,1},{2,3}}``; an empty list means one group of all."""
 
     groups: Groups = ()
 
@@ -162,9 +158,6 @@ def connected_devices(pairs: Groups) -> Groups:
 
     Groups and their members are in ascending order. A device that only sends to itself is a group
     of one.
-
-    Args:
-        pairs: Source and target of each transfer.
 
     >>> connected_devices(((0, 1), (2, 0), (5, 4), (3, 3)))
     ((0, 1, 2), (3,), (4, 5))

@@ -117,12 +117,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitConfig:
-    """A dimension stored in parts: ``SC(0:2,4)``.
-
-    Attributes:
-        dimension: Which dimension is split.
-        split_indices: Where each further part begins, ascending.
-    """
+    """A dimension stored in parts: ``SC(0:2,4)``."""
 
     dimension: int
     split_indices: tuple[int, ...]
@@ -141,10 +136,6 @@ def smaller_tiles(tiles: Sequence[Tile], sizes: Sequence[int]) -> tuple[Tile, ..
     as share a word; a tile of a vector is 128 of these long, or more: ``f32[3,256]{1,0:T(4,128)}``,
     ``bf16[1,256]{1,0:T(2,128)(2,1)}``, ``f32[200]{0:T(256)}``. So are 99 % of the arrays below a
     tile in texts of libtpu 0.0.42 to 0.0.52; the others have a larger tile.
-
-    Args:
-        tiles: Its tiles before.
-        sizes: Its sizes now, minor first.
     """
     first = tiles[0].dimensions if tiles else ()
     if len(first) not in (1, 2) or len(sizes) < len(first) or first[0] is None:
@@ -273,7 +264,6 @@ class Shape:
 
     @classmethod
     def tuple_of(cls, shapes: Sequence[Shape]) -> Self:
-        """Return the tuple of these shapes."""
         return cls(is_tuple=True, tuple_shapes=tuple(shapes))
 
     def __eq__(self, other: object) -> bool:
@@ -327,12 +317,10 @@ class Shape:
 
     @property
     def is_token(self) -> bool:
-        """Whether it is a token: an ordering, without data."""
         return self.element_type == "token"
 
     @property
     def is_opaque(self) -> bool:
-        """Whether it is an opaque handle."""
         return self.element_type == "opaque"
 
     @property
@@ -415,7 +403,6 @@ class Shape:
                 stack[-1][1].append(done)
 
     def _nodes(self) -> Iterator[Shape]:
-        """Yield this shape and all its parts, in any order."""
         stack = [self]
         while stack:
             shape = stack.pop()

@@ -122,7 +122,6 @@ class HloSharding:
 
     @classmethod
     def parse(cls, text: str) -> HloSharding:
-        """Return the sharding that a text prints, braces included; raises DumpSyntaxError."""
         return parse_sharding(text)
 
     @classmethod
@@ -626,10 +625,6 @@ def meshes_by_name(text: str) -> dict[str, Mesh]:
 
 def shardy_shardings(text: str, meshes: Meshes) -> tuple[HloSharding | None, ...]:
     """Return the shardings of ``#sdy.sharding<...>``, or of each in ``sharding_per_value``.
-
-    Args:
-        text: Value of an attribute with shardings.
-        meshes: Meshes by name; a sharding on another mesh, or a malformed one, is None.
 
     >>> shardy_shardings('#sdy.sharding<@m, [{"x"}, {}]>', {"m": Mesh.of({"x": 4})})[0].text
     "{mesh['x'=4], [{'x'}, {}]}"

@@ -57,13 +57,11 @@ class KindRow:
             ``live-range`` in ``x-live-range.txt``; empty for HLO text; None if it holds no part.
         headers: Words that a header line of this kind alone begins with; the first one begins the
             text in a log.
-        signs: Regular expressions (multi-line) of the first lines.
         parser: ``module:function`` that parses the text; empty if hlo-lens does not read it.
         field: Field of `BufferTexts` that keeps the parsed text; empty for kinds that are no
             buffer-side text.
         flag: XLA flag that writes it, if XLA writes a file of it.
         used_for: What hlo-lens shows of it; empty if ``hlo-lens doctor`` does not ask for it.
-        refusal: Error message for a file of this kind, if it is not read.
     """
 
     kind: DumpKind

@@ -75,7 +75,6 @@ class SecondProcess(Generic[R]):
             self.end()
 
     def end(self) -> None:
-        """End the process, and forget its result."""
         if not self._results.closed:
             self._results.close()
             self._process.kill()

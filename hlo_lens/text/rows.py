@@ -94,7 +94,6 @@ class FewTexts(Sequence[str]):
         return self._places
 
     def places_of(self, wanted: Collection[str], within: range | None = None) -> list[int]:
-        """Return the positions of some texts, ascending: all of them, or those in a range."""
         found = [places for text, places in self.places.items() if text in wanted]
         if within is not None:
             found = [
@@ -104,7 +103,6 @@ class FewTexts(Sequence[str]):
         return list(found[0]) if len(found) == 1 else sorted(chain.from_iterable(found))
 
     def at(self, places: Iterable[int]) -> Iterator[str]:
-        """Yield the texts at some positions."""
         return map(self.different.__getitem__, map(self.numbers.__getitem__, places))
 
     def __len__(self) -> int:

@@ -119,7 +119,6 @@ class Checkout:
         return self._found[file]
 
     def line_of(self, file: str, number: int) -> str | None:
-        """Return a line of `lines_of` a file; None if there is none."""
         lines = self.lines_of(file)
         return lines[number - 1] if 0 < number <= len(lines) else None
 
@@ -174,7 +173,6 @@ class Checkout:
 
 
 def _is_file(path: Path) -> bool:
-    """Return whether there is a file; False for a path that the system does not accept."""
     try:
         return path.is_file()
     except (OSError, ValueError):

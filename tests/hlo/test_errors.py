@@ -354,20 +354,6 @@ def test_gap_belongs_to_the_module_in_which_it_stands() -> None:
     assert [[gap.line for gap in module.gaps] for module in modules] == [[1, 6, 10], [15]]
 
 
-def test_unknown_names_belong_to_the_module_in_which_they_stand() -> None:
-    def with_attribute(attribute: str) -> str:
-        return AROUND.replace("INSTRUCTION", f"q = f32[8] add(p, p), {attribute}")
-
-    texts = ["brand_new=1", "dimensions={0}", "brand_new=1", "dimensions={0}, newer={x}"]
-    modules = parse_hlo_modules(clean("".join(map(with_attribute, texts))))
-    assert [module.unknown_attributes for module in modules] == [
-        ("brand_new",),
-        (),
-        ("brand_new",),
-        ("newer",),
-    ]
-
-
 # ---- strict -------------------------------------------------------------------------------------
 
 
@@ -384,31 +370,6 @@ def test_strict_raises_the_first_gap() -> None:
         parse_hlo(2 * AROUND.replace("INSTRUCTION\n  ", ""), strict=True)
 
 
-def test_of_very_many_gaps_each_keeps_its_place() -> None:
-    count = 10_500
-    module = parse_hlo(AROUND.replace("INSTRUCTION", "q = f32[8] add(p\n  " * count))
-    assert [gap.line for gap in module.gaps] == list(range(5, 5 + count))
-    assert module.gaps[0].message == "expected ',', ')' or '#', found the end"
-    assert module.gaps[-1].message == "expected an instruction"
-    assert [i.name for i in module.instructions] == ["p", "r"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "ENTRY e { ROOT a = f32[] constant(1) ROOT b = f32[] constant(1) }",
-        "ENTRY e {\n  ROOT a = f32[] constant(1)\n  ROOT b = f32[] constant(1)\n}\n",
-        "ENTRY e {\n  ROOT a = f32[] constant(1)\n  ROOT b =\n    f32[] constant(1)\n}\n",
-    ],
-    ids=["one line", "lines", "wrapped"],
-)
-def test_second_root_is_a_gap_however_it_is_written(text: str) -> None:
-    module = parse_hlo(text)
-    assert [gap.message for gap in module.gaps] == ["expected one ROOT, found a second"]
-    line, column = module.gaps[0].line, module.gaps[0].column
-    assert text.split("\n")[line - 1][column - 1 :].startswith("ROOT b")
-
-
 @pytest.mark.parametrize("end", ["", " ", "\n", " // note"])
 def test_header_attribute_without_value_hides_nothing(end: str) -> None:
     module = parse_hlo(f"HloModule m, x={end}\n\nENTRY e {{\n  ROOT a = f32[] constant(1)\n}}\n")
@@ -421,37 +382,6 @@ def test_value_of_a_header_attribute_may_follow_white_space(value: str) -> None:
     module = parse_hlo(f"HloModule m, x={value}\n\nENTRY e {{\n  ROOT a = f32[] constant(1)\n}}\n")
     assert module.header["x"] == value.split("*/")[-1].strip()
     assert not module.gaps
-
-
-_NAME = "x" * 400
-"""Makes a line long, so that the next one is first matched as a long line without backslashes."""
-
-
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        'op_name="a\\"b" source_file="c"',
-        'op_name="a\\\\" source_file="c"',
-        'op_name="a source_file="c"',
-        'op_name="a\0b" source_file="c"',
-        'op_name="a',
-        'op_name="a" source_file="b"',
-    ],
-)
-def test_lines_after_a_long_one_are_read_alike(metadata: str) -> None:
-    def text(name: str) -> str:
-        lines = [f'q = f32[8]{{0}} negate(p), metadata={{op_name="{name}"}}']
-        lines += [f"s = f32[8]{{0}} negate(p), metadata={{{metadata}}}", lines[0].replace("q", "t")]
-        return AROUND.replace("INSTRUCTION", "\n  ".join(lines))
-
-    long, short = parse_hlo(text(_NAME)), parse_hlo(text("x"))
-    assert gaps(text(_NAME)) == gaps(text("x"))
-    names = [[i.name for i in module.entry.instructions] for module in (long, short)]
-    assert names[0] == names[1]
-    for name in names[0]:
-        if name not in "qt":
-            one, other = long.entry.instruction(name), short.entry.instruction(name)
-            assert one == other
 
 
 FOREIGN = {
@@ -562,19 +492,6 @@ def test_module_without_a_computation_has_no_lines_of_others() -> None:
 def test_what_may_be_of_a_damaged_module_is_a_gap(lines: str) -> None:
     module = parse_hlo(E4 + "\n" + lines)
     assert [gap.lines for gap in module.gaps] == [1]
-
-
-@pytest.mark.parametrize("indent", ["", "  "])
-@pytest.mark.parametrize("blank", ["", "\n", "  \n"])
-def test_rows_that_are_none_are_gaps_and_what_follows_the_tables_is_not(
-    indent: str, blank: str
-) -> None:
-    body = "ENTRY e {\n  ROOT p = f32[] parameter(0)\n}\n"
-    tables = f'HloModule m\n\nFileNames\n1 "a.py"\n{blank}{body}'
-    module = parse_hlo("".join(indent + line for line in tables.splitlines(keepends=True)))
-    assert (module.gaps, module.stack_frames.file_names) == ((), ("a.py",))
-    module = parse_hlo(tables.replace("\n1 ", "\n1 1 "))
-    assert [(gap.line, gap.lines) for gap in module.gaps] == [(4, 1)]
 
 
 def test_lines_that_follow_a_lost_body_are_of_it() -> None:

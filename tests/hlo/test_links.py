@@ -9,7 +9,7 @@ import pytest
 
 import hlo_lens
 from hlo_lens.hlo.columns import NOTHING
-from hlo_lens.hlo.links import Call, operand_number
+from hlo_lens.hlo.links import operand_number
 from tests.corpus import read, sample_hlo
 from tests.hlo_texts import entry
 
@@ -102,28 +102,6 @@ def test_edges_of_samples_are_those_of_the_instructions(path: Path) -> None:
 )
 def test_edges_of_hand_written_text_are_those_of_the_instructions(text: str) -> None:
     _assert_edges_are_those_of_the_instructions(hlo_lens.parse_hlo(text))
-
-
-def test_calls_have_role_and_number() -> None:
-    module = hlo_lens.parse_hlo(LOOPS)
-    calls = module.links.calls
-    inner, fused, body, cond, _ = range(5)
-    while_, custom, conditional, call = list(module.entry.rows)[1:]
-    assert calls.of_row(while_) == [
-        Call(while_, cond, "condition", 0),
-        Call(while_, body, "body", 1),
-    ]
-    assert calls.of_row(custom) == [
-        Call(custom, inner, "called_computations", 0),
-        Call(custom, NOTHING, "called_computations", 1),
-    ]
-    assert [(c.row, c.role) for c in calls.of_computation(body)] == [
-        (while_, "body"),
-        (call, "to_apply"),
-    ]
-    assert [c.number for c in calls.of_computation(inner) if c.row == conditional] == [0, 1]
-    assert [c.place for c in calls.of_rows(module.computations[fused].rows)] == [inner]
-    assert list(calls.undefined.values()) == ["gone"]
 
 
 def test_computations_are_reached_through_chosen_opcodes() -> None:

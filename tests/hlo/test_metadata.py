@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from hlo_lens.hlo.metadata import (
     FileLocation,
     SourceLocation,
@@ -40,24 +38,6 @@ def test_metadata_is_none_if_not_printed() -> None:
     metadata = one("r = f32[8] add(p, q), metadata={}").metadata
     assert metadata is not None
     assert (metadata.op_name, metadata.source_line, metadata.stack_frame_id) == (None, None, None)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    ['op_name="a", op_type="b"', 'op_name="a"op_type="b"', "op_name='a' op_type='b'"],
-)
-def test_fields_of_metadata_may_have_any_separator(fields: str) -> None:
-    metadata = one(f"r = f32[8] add(p, q), metadata={{{fields}}}").metadata
-    assert metadata is not None
-    assert (metadata.op_name, metadata.op_type) == ("a", "b")
-
-
-def test_escaped_bytes_of_a_name_are_joined_as_utf_8() -> None:
-    metadata = one(
-        r'r = f32[8] add(p, q), metadata={op_name="w[\'b\']/\303\251\t\\\"/\360\237\230\200"}'
-    ).metadata
-    assert metadata is not None
-    assert metadata.op_name == "w['b']/\u00e9\t\\\"/\U0001f600"
 
 
 def test_source_may_be_in_the_metadata() -> None:

@@ -113,41 +113,9 @@ def test_comments_may_stand_between_any_tokens() -> None:
     assert (root.name, root.operand_names, root.channel_id) == ("c", ("p", "q"), 1)
 
 
-@pytest.mark.parametrize(
-    ("shape", "literal"),
-    [
-        ("s32[]", "/*x*/ 5 /*y*/"),
-        ("s32[2]", "{1, // one\n    2}"),
-        ("(s32[], s32[1])", "(1, /*index=1*/{2})"),
-    ],
-)
-def test_comments_may_stand_in_a_literal(shape: str, literal: str) -> None:
-    assert one(f"r = {shape} constant({literal})").operand_text.strip() == literal
-
-
 @pytest.mark.parametrize("number", ["7", " 7 ", "/*index=7*/ 7", "7 // the last\n"])
 def test_comments_may_stand_beside_the_number_of_a_parameter(number: str) -> None:
     assert one(f"r = f32[] parameter({number})").parameter_number == 7
-
-
-def test_comments_may_be_long_and_hold_instructions() -> None:
-    comment = "/*\n" + "  c = f32[] constant(1)\n} * {\n" * 1000 + "*/"
-    module = read(
-        f"{comment}HloModule m\n{comment}\nENTRY e {{\n{comment}  p = f32[] parameter(0)\n"
-        f"{comment}}}\n{comment}"
-    )
-    assert names(module) == {"e": ["p"]}
-    assert module.entry.instructions[0].line == 3 * 2001 + 4
-
-
-def test_keywords_may_stand_on_lines_of_their_own() -> None:
-    module = read(
-        "HloModule m\n\nENTRY\n%e (p: f32[]) -> f32[] {\n  %p = f32[] parameter(0)\n"
-        "  ROOT\n  %r = f32[] negate(%p)\n}\n"
-    )
-    assert module.entry.is_entry
-    assert names(module) == {"e": ["p", "r"]}
-    assert [i.is_root for i in module.entry.instructions] == [False, True]
 
 
 def test_bytes_are_read_like_text() -> None:

@@ -5,15 +5,11 @@ from __future__ import annotations
 import pytest
 
 import hlo_lens
-from hlo_lens.grammar.parsers import build_parser
 from hlo_lens.hlo.opcodes import collective_op_group_mode
 from hlo_lens.shapes.replica_groups import (
     CollectiveOpGroupMode,
     CollectiveOpGroupMode as Mode,
     Groups,
-    IotaReplicaGroupList,
-    MeshAxesReplicaGroupList,
-    ReplicaGroups,
     connected_devices,
     device_groups,
     expand_replica_groups,
@@ -50,23 +46,6 @@ from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError
 def test_every_form_expands_to_lists_of_ids(text: str, groups: Groups) -> None:
     assert expand_replica_groups(text) == groups
     assert hlo_lens.expand_replica_groups(text) == groups
-
-
-@pytest.mark.parametrize(
-    ("text", "form"),
-    [
-        ("{}", ReplicaGroups),
-        ("{{0,1},{2,3}}", ReplicaGroups),
-        ("[2,4]<=[8]", IotaReplicaGroupList),
-        ("[2,4]<=[4,2]T(1,0)", IotaReplicaGroupList),
-        ("mesh['a'=2,'b'=4] {'b':(2)2,'a'}", MeshAxesReplicaGroupList),
-        ("mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'a'}", MeshAxesReplicaGroupList),
-    ],
-)
-def test_form_is_kept_and_printed_again(text: str, form: type[object]) -> None:
-    found = parse_device_list(text)
-    assert isinstance(found, form)
-    assert str(found) == text
 
 
 MODE = CollectiveOpGroupMode
@@ -162,14 +141,3 @@ def test_error_names_place_and_alternatives(text: str, column: int, message: str
     with pytest.raises(DumpSyntaxError) as caught:
         parse_device_list(text)
     assert (caught.value.line, caught.value.column, caught.value.message) == (1, column, message)
-
-
-def test_the_small_languages_join_into_one_grammar() -> None:
-    names = ("hlo_tokens", "shape", "sharding", "replica_groups")
-    parser = build_parser(*names, start=["shape", "sharding", "device_list"])
-    for start, text in (
-        ("shape", "(f32[2]{0:T(8)}, b(s4[3]))"),
-        ("sharding", "{{mesh['x'=2], [{'x'}]}, {devices=[2]<=[2] shard_as 1}}"),
-        ("device_list", "mesh['a'=2], device_ids=(1,0) {'a'}"),
-    ):
-        assert parser.parse(text, start=start) is not None

@@ -50,68 +50,6 @@ def test_devices_are_row_major(text: str, devices: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("v3", "v2"),
-    [
-        (f"{{{IN_X4Y2}, [{{'x'}}, {{'y'}}]}}", "{devices=[4,2]<=[8]}"),
-        (
-            f"{{{IN_X4Y2}, [{{'y'}}, {{}}]}}",
-            "{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}",
-        ),
-        (f"{{{IN_X4Y2}, [{{'y','x'}}, {{}}]}}", "{devices=[8,1]<=[4,2]T(1,0)}"),
-        (
-            f"{{{IN_X4Y2}, [{{'x':(1)2}}, {{'y'}}]}}",
-            "{devices=[2,2,2]<=[2,2,2]T(0,2,1) last_tile_dim_replicate}",
-        ),
-        (
-            f"{{{IN_X4Y2}, [{{'x':(2)2}}, {{}}]}}",
-            "{devices=[2,1,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate}",
-        ),
-        (
-            f"{{{IN_X4Y2}, device_ids=([2,4]T(1,0)), [{{'x'}}, {{}}]}}",
-            "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}",
-        ),
-        (
-            f"{{{IN_X4Y2}, device_ids=(7,6,5,4,3,2,1,0), [{{'x'}}, {{'y'}}]}}",
-            "{devices=[4,2]7,6,5,4,3,2,1,0}",
-        ),
-        (
-            f"{{{IN_X4Y2}, [{{'x'}}], manual={{'y'}}}}",
-            "{devices=[4,2]<=[8] last_tile_dims={manual}}",
-        ),
-        (
-            f"{{{IN_X4Y2}, [{{'x'}}], unreduced={{'y'}}}}",
-            "{devices=[4,2]<=[8] last_tile_dims={unreduced}}",
-        ),
-        (
-            "{mesh['x'=2,'y'=2,'z'=2,'w'=2], [{'y'}], replicated={'w'}, unreduced={'x'}, "
-            "manual={'z'}}",
-            "{devices=[2,2,2,2]<=[2,4,2]T(1,0,2) last_tile_dims={manual, unreduced, replicated}}",
-        ),
-        (
-            "{mesh['x'=2,'y'=2,'z'=3,'w'=5], [{'z'}], replicated={'y'}, manual={'w'}}",
-            "{devices=[3,5,4]<=[4,15]T(1,0) last_tile_dims={manual, replicated}}",
-        ),
-        (
-            "{mesh['x'=6,'y'=4], device_ids=([4,6]T(1,0)), [{'y'},{'x':(2)3}]}",
-            "{devices=[4,3,2]<=[4,2,3]T(0,2,1) last_tile_dim_replicate}",
-        ),
-        ("{mesh['x'=4,'y'=1], [{'y'},{'x'}]}", "{devices=[1,4]<=[4]}"),
-        ("{mesh['x'=1], [{'x'}]}", "{replicated}"),
-        ("{mesh['x'=4], [{}]}", "{replicated}"),
-        ("{mesh['x'=8], unreduced}", "{unreduced}"),
-        (f"{{{IN_X4Y2}, [{{}}, {{}}], manual={{'x','y'}}}}", "{manual}"),
-        ("{maximal_mesh[device_id=3]}", "{maximal device=3}"),
-        ("{manual}", "{manual}"),
-    ],
-)
-def test_mesh_axes_become_arrays_of_devices_as_in_xla(v3: str, v2: str) -> None:
-    sharding = HloSharding.parse(v3)
-    assert str(sharding.to_v2()) == v2
-    assert sharding.equivalent(HloSharding.parse(v2))
-    assert HloSharding.parse(v2).equivalent(sharding)
-
-
-@pytest.mark.parametrize(
     ("left", "right"),
     [
         ("{devices=[4,2]<=[2,4]T(1,0)}", "{devices=[4,2]0,4,1,5,2,6,3,7}"),
@@ -365,36 +303,6 @@ def test_parts_of_one_axis_may_not_cut_across_each_other() -> None:
         mesh.split([AxisRef(axis="x", pre_size=1, size=2), AxisRef(axis="x", pre_size=3, size=4)])
 
 
-@pytest.mark.parametrize(
-    ("text", "printed"),
-    [
-        ("mesh['x'=4,'y'=2]", "mesh['x'=4,'y'=2]"),
-        ("mesh['x'=2,'y'=2], device_ids=(3,2,1,0)", "mesh['x'=2,'y'=2], device_ids=(3,2,1,0)"),
-        (
-            "mesh['x'=4,'y'=2], device_ids=([2,4]T(1,0))",
-            "mesh['x'=4,'y'=2], device_ids=([2,4]T(1,0))",
-        ),
-        ("maximal_mesh[device_id=3]", "maximal_mesh[device_id=3]"),
-        ("@mesh<x=4>", "mesh['x'=4]"),
-        ("mesh['x'=4], device_ids=([4])", "mesh['x'=4]"),
-    ],
-)
-def test_mesh_prints_as_in_xla(text: str, printed: str) -> None:
-    tail = "" if "maximal" in text else ", []"
-    named = HloSharding.parse(f"{{{text}{tail}}}").named
-    assert named is not None
-    assert str(named.mesh) == printed
-
-
-def test_ten_thousand_devices_are_no_burden() -> None:
-    ids = ",".join(map(str, range(10_000)))
-    listed = HloSharding.parse(f"{{devices=[100,100]{ids}}}")
-    iota = HloSharding.parse("{devices=[100,100]<=[10000]}")
-    assert listed.equivalent(iota)
-    assert listed.tile_of(9_999) == iota.tile_of(9_999) == (99, 99)
-    assert listed.to_partition_spec({"x": 100, "y": 100}) == ("x", "y")
-
-
 @st.composite
 def meshes_and_specs(draw: st.DrawFn) -> tuple[Mesh, PartitionSpec]:
     """Return a mesh of up to 4 axes larger than 1, and a spec that uses some of them."""
@@ -547,27 +455,6 @@ def test_every_form_is_read_and_kept(text: str, form: str, kind: ShardingKind) -
 
 
 @pytest.mark.parametrize(
-    ("text", "metadata"),
-    [
-        ('{replicated metadata={op_name="a"}}', 'op_name="a"'),
-        (
-            '{devices=[2]<=[2] metadata={{op_name="a"},{op_name="}"}}}',
-            '{op_name="a"},{op_name="}"}',
-        ),
-        ("{manual shard_like 2 metadata={op_name='q'}}", "op_name='q'"),
-        ("{mesh['x'=4], [{'x'}], metadata={{op_name=\"a\\\"b\"}}}", '{op_name="a\\"b"}'),
-        ('{replicated, metadata={{op_name="a"}}}', '{op_name="a"}'),
-        ('{maximal device=1, metadata={{op_name="a"}}}', '{op_name="a"}'),
-        ('{unreduced=max, metadata={{op_name="a"}}}', '{op_name="a"}'),
-    ],
-)
-def test_metadata_is_kept_as_text(text: str, metadata: str) -> None:
-    sharding = parse_sharding(text)
-    assert sharding.metadata == metadata
-    assert sharding.text == text
-
-
-@pytest.mark.parametrize(
     ("text", "reduction"),
     [
         ("{unreduced}", None),
@@ -578,27 +465,6 @@ def test_metadata_is_kept_as_text(text: str, metadata: str) -> None:
 )
 def test_reduction_is_read_from_either_place(text: str, reduction: str | None) -> None:
     assert parse_sharding(text).reduction == reduction
-
-
-def test_reduction_is_printed_where_the_text_is_not_kept() -> None:
-    text = "{mesh['x'=4,'y'=2], [{'x'}], unreduced=min{'y'}}"
-    assert str(parse_sharding(f"{{{text}}}").elements[0]) == text
-    assert str(parse_sharding(text).to_v2()) == (
-        "{devices=[4,2]<=[8] last_tile_dims={unreduced} "
-        'metadata={op_type="sdy::reduction_op" op_name="MIN"}}'
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "other"),
-    [
-        ("{mesh['x'=4,'y'=2], [{'1'}]}", "{mesh['x'=4,'y'=2], [{'y'}]}"),
-        ("{mesh['x'=4], device_ids=([4]), [{'x'}]}", "{mesh['x'=4], [{'x'}]}"),
-    ],
-    ids=["an axis by its number", "a trivial order of devices"],
-)
-def test_texts_of_equal_shardings(text: str, other: str) -> None:
-    assert parse_sharding(text) == parse_sharding(other)
 
 
 def test_parts_may_come_in_any_order() -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from hlo_lens.grammar.lines import SmallLanguage
 from hlo_lens.shapes.replica_groups import DEVICE_LISTS
 from hlo_lens.shapes.shape import SHAPES
 from hlo_lens.shapes.sharding import SHARDINGS
@@ -95,16 +94,6 @@ def test_texts_of_real_dumps_are_read_alike(kind: str) -> None:
     assert len(found) > 10
     for text in sorted(found):
         assert_alike(kind, text)
-
-
-@pytest.mark.parametrize("kind", SEEDS)
-def test_the_seeds_are_read_without_lark(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: SmallLanguage, text: str) -> None:
-        raise AssertionError(text)
-
-    monkeypatch.setattr(SmallLanguage, "parse_with_lark", refuse)
-    for text in SEEDS[kind]:
-        assert LANGUAGES[kind].parse(text) is not None
 
 
 @given(data=st.data())

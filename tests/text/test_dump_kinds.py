@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import fields
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, strategies as st
@@ -22,11 +20,7 @@ from hlo_lens.text.dump_kinds import (
     split_file_name,
 )
 from hlo_lens.text.source import decode
-from tests import corpus
 from tests.timing import cpu_seconds
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.parser], ids=lambda row: row.kind.name)
@@ -163,37 +157,6 @@ def test_kind_of_hostile_text_is_found_in_time(text: str) -> None:
 
 # ---- kinds of real files ------------------------------------------------------------------------
 
-BY_NAME: list[tuple[str, DumpKind]] = [
-    (r"-buffer-assignment\.txt$", DumpKind.BUFFER_ASSIGNMENT),
-    (r"-buffer-assignment-values\.txt$", DumpKind.BUFFER_VALUES),
-    (r"-live-range\.txt$", DumpKind.LIVE_RANGE),
-    (r"-memory-usage-report\.txt$", DumpKind.MEMORY_USAGE_REPORT),
-    (r"\.hlo\.pb$|compile_options\.pb$|report\.pb$", DumpKind.BINARY),
-    (r"\.mlir$|\.ttir(\.txt)?$", DumpKind.MLIR),
-    (r"\.pbtxt$|\.textproto$|\.debug_options$", DumpKind.TEXTPROTO),
-    (
-        r"\.(basic_compiler_metadata|execution_options|target_arguments|transfer_stats)\.txt$",
-        DumpKind.TEXTPROTO,
-    ),
-    (r"thunk_sequence\w*\.txt$|truth\.json$|std(out|err)\.txt$", DumpKind.OTHER),
-    (r"(before|after)_\w+\.txt$|(^|/)compiled\b.*\.txt$|\.hlo$", DumpKind.HLO),
-]
-"""Kind that the name of a file of XLA implies; content must agree."""
-
-
-def promised(name: str) -> DumpKind | None:
-    """Return the kind that a name promises, or None."""
-    return next((kind for pattern, kind in BY_NAME if re.search(pattern, name)), None)
-
-
-@pytest.mark.parametrize(
-    "path", sorted(corpus.SAMPLES.glob("*/*/*.txt*")), ids=lambda p: "/".join(p.parts[-3:])
-)
-def test_samples_are_of_the_kind_of_their_names(path: Path) -> None:
-    kind = promised(path.name.removesuffix(".gz"))
-    assert kind is not None
-    assert sniff(decode(corpus.read(path))) is kind
-
 
 @pytest.mark.parametrize(
     ("marked", "number"),  # module, stage and part, with a bar between them
@@ -218,12 +181,6 @@ def test_parts_of_a_file_name(marked: str, number: int) -> None:
     assert split_file_name(name) == DumpFileName(
         module=module, number=number, stage=stage, part=part
     )
-
-
-@pytest.mark.parametrize("name", ["compiled.txt", "some/folder/dump.hlo", ""])
-def test_other_file_names_have_no_parts(name: str) -> None:
-    module = name.rpartition("/")[2]
-    assert split_file_name(name) == DumpFileName(module=module, number=None, stage=None, part="")
 
 
 def test_number_of_thousands_of_digits_in_a_file_name_is_read() -> None:
