@@ -18,14 +18,15 @@ FAILED_ALLOCATION = (
     *("Attempting to allocate ", "Attempting to reserve ", "Allocator ("),
     *("Ran out of memory trying to allocate ", "OOM when allocating tensor with shape"),
 )
-ALLOCATOR_STATE = (
+_STATE_HEADS = (
     "BFCAllocator dump for ",
     "Bin (256):",
     "Next region of size ",
     "Summary of in-use Chunks by size",
     "Sum Total of in-use chunks: ",
 )
-"""Lines with which a state of an allocator begins, whole or cut."""
+ALLOCATOR_STATE = (*_STATE_HEADS, " Chunks of size ")
+"""Words of the first line of a state of an allocator, which may be cut."""
 
 REMATERIALIZATION_LIMIT = ("Can't reduce memory use below",)
 BUFFERS = ("BufferAssignment OOM Debugging", "BufferAssignment stats:", "Peak buffers:")
@@ -53,7 +54,7 @@ _BOX_WALLS = ("│ GPU ", "│ CPU ", "│ TPU ", "│GPU ", "│CPU ", "│TPU 
 
 _MESSAGES = (*OUT_OF_MEMORY, *FAILED_ALLOCATION, *REMATERIALIZATION_LIMIT, *BUFFERS, *WARNINGS)
 
-FIRST_LINES = (*_MESSAGES, *ALLOCATOR_STATE, BOXES[0])
+FIRST_LINES = (*_MESSAGES, *_STATE_HEADS, BOXES[0])
 """Words that a message of several lines, or a drawing, begins with."""
 
 ALL = (*_MESSAGES, *ALLOCATOR_STATE, *STATS, *_SHARDING_SIGNS, *_BOX_WALLS)
