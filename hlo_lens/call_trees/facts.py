@@ -19,7 +19,7 @@ from hlo_lens.render.result import Column, Records, Row, Unit, columns_of
 from hlo_lens.text.errors import UsageError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hlo_lens.call_trees.tree import CallFrame, CallTree
 
@@ -357,33 +357,6 @@ def communication_kind(frame: CallFrame) -> str | None:
 _DISPATCH = re.compile(r"(?:__torch_(?:dispatch|function)__|_*(?:\w+_)?dispatch)\Z")
 
 
-class CommunicationFunction(NamedTuple):
-    """A function that communicates."""
-
-    calls: Annotated[int, Unit.COUNT, "calls, repeats counted"]
-    outermost: Annotated[int, Unit.COUNT, "calls below no other such function"]
-    kind: Annotated[str, "collective or redistribution"]
-    function: Annotated[str, "function"]
-    place: Annotated[str | None, "file and line, relative to the program's folder"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CommunicationFunctions(Records[CommunicationFunction]):
-    """Functions that communicate, collectives first, the most frequent first."""
-
-    KIND: ClassVar[str] = "communication-functions"
-    TOTALS: ClassVar[tuple[str, ...]] = ("outermost",)  # they include the calls inside them
-    found: tuple[CommunicationFunction, ...]
-
-    def counts(self, kind: str) -> dict[str, int]:
-        """Return the calls of each function of a kind, the most frequent first."""
-        counts: Counter[str] = Counter()
-        for row in self.found:
-            if row.kind == kind:
-                counts[row.function] += row.calls
-        return _ranked(counts)
-
-
 class Communication(NamedTuple):
     """Calls of one communicating function by one caller, from one line of the model.
 
@@ -413,13 +386,13 @@ class CommunicationPaths(Records[Communication]):
     Those with the most collectives come first.
 
     Attributes:
-        functions: All functions that communicate, nested ones too.
+        collectives: Calls of each collective, nested ones too, the most frequent first.
     """
 
     KIND: ClassVar[str] = "communication-paths"
     TOTALS: ClassVar[tuple[str, ...]] = ("calls", "idle", "collectives")
     found: tuple[Communication, ...]
-    functions: CommunicationFunctions
+    collectives: Mapping[str, int]
 
 
 def communication_paths(tree: CallTree) -> CommunicationPaths:
@@ -427,7 +400,10 @@ def communication_paths(tree: CallTree) -> CommunicationPaths:
     places, frames = tree.places, tree.frames
     kinds = [communication_kind(frame) for frame in frames]
     outermost = _outermost(tree, 0, len(tree), lambda frame: kinds[frame] is not None)
-    functions = _functions(tree, kinds, outermost, places)
+    counts: Counter[str] = Counter()
+    for node, frame_id in enumerate(tree.frame_ids):
+        if kinds[frame_id] == COLLECTIVE:
+            counts[frames[frame_id].function] += tree.own[node]
     outside = [
         not kind and not _DISPATCH.match(frame.function)
         for kind, frame in zip(kinds, frames, strict=True)
@@ -471,28 +447,7 @@ def communication_paths(tree: CallTree) -> CommunicationPaths:
             )
         )
     found.sort(key=lambda one: (-one.collectives, -one.calls, one.function, one.line or 0))
-    return CommunicationPaths(found=tuple(found), functions=functions)
-
-
-def _functions(
-    tree: CallTree, kinds: Sequence[str | None], outermost: Iterable[int], places: Places
-) -> CommunicationFunctions:
-    calls: Counter[int] = Counter()
-    outer: Counter[int] = Counter()
-    for node, frame_id in enumerate(tree.frame_ids):
-        if kinds[frame_id]:
-            calls[frame_id] += tree.own[node]
-    for node in outermost:
-        outer[tree.frame_ids[node]] += tree.own[node]
-    rows = [
-        CommunicationFunction(
-            calls[number], outer[number], kind, frame.function, places.place(frame)
-        )
-        for number, (frame, kind) in enumerate(zip(tree.frames, kinds, strict=True))
-        if kind
-    ]
-    rows.sort(key=lambda row: (row.kind, -row.calls, row.function, row.place or ""))
-    return CommunicationFunctions(found=tuple(rows))
+    return CommunicationPaths(found=tuple(found), collectives=_ranked(counts))
 
 
 def _outermost(tree: CallTree, node: int, end: int, chosen: Callable[[int], bool]) -> list[int]:

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hlo_lens.call_trees.facts import (
-    COLLECTIVE,
     OTHERS,
     REDISTRIBUTION,
     call_tree_by,
@@ -125,7 +124,7 @@ def _facts(titled: TitledTree) -> Iterator[tuple[str, str]]:
 
 def _communication_text(paths: CommunicationPaths) -> str:
     parts = []
-    counts = paths.functions.counts(COLLECTIVE)
+    counts = paths.collectives
     if counts:
         names = ", ".join(f"{count} {name}" for name, count in counts.items())
         parts.append(f"{plural(sum(counts.values()), 'collective')}: {names}")
@@ -147,11 +146,9 @@ _SHOWN = {
 def _tables(titled: TitledTree) -> Iterator[Table]:
     tree, by, sort = titled.tree, titled.view.by, titled.view.sort
     if titled.is_trace and by in (None, "communication"):
-        paths = titled.paths
-        yield Table.of(paths.functions, title="Functions that communicate")
         shown = ("calls", "collectives", "function", "caller", "model", "line")
         title = "Calls that trigger communication, below no other such call"
-        yield Table.of(paths, title=title, shown=shown)
+        yield Table.of(titled.paths, title=title, shown=shown)
     has_packages = titled.is_trace and any(frame.file is not None for frame in tree.frames)
     groupings = ("function", "package") if has_packages else ("function",)
     for grouping in groupings if by is None else [by] if by in _SHOWN else []:
@@ -265,10 +262,7 @@ def tree_object(titled: TitledTree, *, with_nodes: bool) -> dict[str, object]:
     for by in _SHOWN:
         data[f"by_{by}"] = call_tree_by(tree, by, sort=titled.view.sort).objects()
     if titled.is_trace:
-        data["communication"] = {
-            "functions": titled.paths.functions.objects(),
-            "triggers": titled.paths.objects(),
-        }
+        data["communication"] = {"triggers": titled.paths.objects()}
     if with_nodes:
         data["frames"] = [[f.function, f.file, f.line] for f in tree.frames]
         data["node_columns"] = {

@@ -85,8 +85,7 @@ TPU_SOURCE = "libtpu 0.0.52, message of a program that does not fit"
 _GPU_SOURCE = "XLA's target configuration"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TpuKind:
+class TpuKind(NamedTuple):
     """A TPU version as libtpu's topologies name it.
 
     Attributes:
@@ -94,6 +93,7 @@ class TpuKind:
         dimensions: Dimensions of its torus.
         memory_bytes: Memory of a device that a program may use, rounded.
         version: Name of the version in libtpu's files.
+        variant: Variant there; empty for none.
     """
 
     name: str
@@ -104,19 +104,13 @@ class TpuKind:
 
 
 TPU_KINDS = (
-    TpuKind(name="v2", dimensions=2, memory_bytes=round(7.48 * _GIB), version="JELLYFISH"),
-    TpuKind(name="v3", dimensions=2, memory_bytes=round(15.48 * _GIB), version="DRAGONFISH"),
-    TpuKind(name="v4", dimensions=3, memory_bytes=round(15.25 * _GIB), version="PUFFERFISH"),
-    TpuKind(
-        name="v5e",
-        dimensions=2,
-        memory_bytes=round(15.75 * _GIB),
-        version="VIPERFISH",
-        variant="lite",
-    ),
-    TpuKind(name="v5p", dimensions=3, memory_bytes=round(95.73 * _GIB), version="VIPERFISH"),
-    TpuKind(name="v6e", dimensions=2, memory_bytes=round(31.24 * _GIB), version="GHOSTLITE"),
-    TpuKind(name="tpu7x", dimensions=3, memory_bytes=round(94.74 * _GIB), version="6acc60406"),
+    TpuKind("v2", 2, round(7.48 * _GIB), "JELLYFISH"),
+    TpuKind("v3", 2, round(15.48 * _GIB), "DRAGONFISH"),
+    TpuKind("v4", 3, round(15.25 * _GIB), "PUFFERFISH"),
+    TpuKind("v5e", 2, round(15.75 * _GIB), "VIPERFISH", "lite"),
+    TpuKind("v5p", 3, round(95.73 * _GIB), "VIPERFISH"),
+    TpuKind("v6e", 2, round(31.24 * _GIB), "GHOSTLITE"),
+    TpuKind("tpu7x", 3, round(94.74 * _GIB), "6acc60406"),
 )
 MEGACORE_BYTES = {"v4": round(30.75 * _GIB)}
 """Memory of a device with two cores (``chip_config_name: "megacore"``)."""

@@ -16,7 +16,7 @@ import traceback
 from multiprocessing import Pipe, active_children, get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hlo_lens.text.processes import cores, die_with, is_fork_safe
 
@@ -128,11 +128,8 @@ def _in_workers(
 def _worker(function: Callable[[ModuleDump], R], modules: Sequence[ModuleDump]) -> Connection:
     here, there = Pipe()
     arguments = (function, modules, there, os.getpid())
-    process: BaseProcess
-    if is_fork_safe():
-        process = get_context("fork").Process(target=_work, args=arguments, daemon=True)
-    else:
-        process = get_context("spawn").Process(target=_work, args=arguments, daemon=True)
+    context: Any = get_context("fork" if is_fork_safe() else "spawn")
+    process: BaseProcess = context.Process(target=_work, args=arguments, daemon=True)
     mask = getattr(signal, "pthread_sigmask", None)  # none on Windows
     try:
         if mask is not None:  # a worker that has not begun would print a traceback

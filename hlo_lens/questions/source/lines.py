@@ -283,10 +283,11 @@ def lines_now(compiled: Columns, text: str) -> dict[int, int | None]:
     ranges["<module>"].append(range(1, text.count("\n") + 2))
     same: dict[tuple[str, int], list[int]] = {}
     for function, lines in compiled.items():
+        scope = "<module>" if function.endswith(">") else function  # <lambda>, <listcomp>
         inside = [
             line
             for name, spans in ranges.items()
-            if name == function or ("." not in function and name.endswith(f".{function}"))
+            if name == scope or ("." not in scope and name.endswith(f".{scope}"))
             for span in spans
             for line in span
         ]
@@ -319,15 +320,6 @@ def _starts(tree: ast.Module) -> defaultdict[int, set[int]]:
     return found
 
 
-_SCOPES = {
-    ast.Lambda: "<lambda>",
-    ast.ListComp: "<listcomp>",
-    ast.SetComp: "<setcomp>",
-    ast.DictComp: "<dictcomp>",
-    ast.GeneratorExp: "<genexpr>",
-}
-
-
 def _functions(node: ast.AST, outer: str) -> Iterator[tuple[str, int, int]]:
     """Yield the qualified name of each function below a node, with its first and last line."""
     for child in ast.iter_child_nodes(node):
@@ -337,10 +329,6 @@ def _functions(node: ast.AST, outer: str) -> Iterator[tuple[str, int, int]]:
         elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{outer}{child.name}", child.lineno, child.end_lineno or child.lineno
             inner = f"{outer}{child.name}.<locals>."
-        elif isinstance(child, ast.expr) and type(child) in _SCOPES:
-            name = f"{outer}{_SCOPES[type(child)]}"
-            yield name, child.lineno, child.end_lineno or child.lineno
-            inner = f"{name}.<locals>."
         yield from _functions(child, inner)
 
 
