@@ -75,13 +75,8 @@ class Fields(dict[str, str]):
     def size(self, name: str) -> HumanSize | None:
         """Return a size as printed, or the number of bytes that is printed beside it."""
         exact = self.get(f"{name}_BYTES")
-        return (
-            HumanSize(f"{int(exact)}B")
-            if exact
-            else HumanSize(self[name])
-            if name in self
-            else None
-        )
+        text = f"{int(exact)}B" if exact else self.get(name)
+        return None if text is None else HumanSize(text)
 
     def text(self, name: str) -> str | None:
         return self[name].partition(":")[2].strip() if name in self else None

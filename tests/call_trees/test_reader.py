@@ -101,12 +101,6 @@ def test_labels(label: str, function: str, file: str | None) -> None:
     assert tree.frame(1) == CallFrame(function=function, file=file, line=line)
 
 
-def test_line_before_a_tree_is_no_root_where_it_names_no_place() -> None:
-    found = parse_call_trees("Trace of rank 0:\n└── f, a.py:1\n    └── g, a.py:2\n")
-    assert shape(found.trees[0]) == [(0, "f"), (1, "g")]
-    assert found.passed_over == ((1, 1),)
-
-
 def test_several_trees_with_other_lines_between() -> None:
     text = f"loss 0.1\n\n{TRACE}loss 0.2\nloss 0.3\n\n{TRACE}{TRACE}done\n"
     found = parse_call_trees(text)

@@ -132,14 +132,6 @@ def test_progress_ends_with_the_whole_text(tmp_path: Path) -> None:
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
-def test_gaps_of_a_file_are_those_of_its_modules(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text(hlo("a") + hlo("b", opcode="abs").replace("abs(p)", "abs(p"))
-    dump = load(path)
-    assert [(gap.path, gap.line) for gap in dump.gaps] == [(str(path), 12)]
-    assert [len(module.gaps) for module in dump.modules] == [0, 1]
-
-
 def test_strict_raises_at_the_first_gap(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text(hlo("a") + hlo("b").replace("negate(p)", "negate(p"))
@@ -151,11 +143,6 @@ def test_strict_raises_at_the_first_gap(tmp_path: Path) -> None:
 
 
 # ---- compressed files ---------------------------------------------------------------------------
-
-
-def test_compressed_file_is_read_whatever_its_name(tmp_path: Path) -> None:
-    write(tmp_path, {"a.txt": gzip.compress(hlo("jit_f").encode()), "b.gz": hlo("jit_f")})
-    assert roots(tmp_path / "a.txt") == roots(tmp_path / "b.gz") == {"jit_f": "negate"}
 
 
 @pytest.mark.parametrize("size", [(1 << 16) - 1, 1 << 16, (1 << 16) + 1, 1 << 17])

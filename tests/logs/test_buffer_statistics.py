@@ -148,8 +148,3 @@ def test_cost_analysis_is_read_as_python_prints_it(text: str) -> None:
     assert dict(stats.values)["bytes accessed0{}"] == 64.0
     assert (stats.value("flops"), stats.value("bytes accessed")) == (1000.0, 96.0)
     assert (stats.line, log.passed_lines, log.gaps) == (2, 2, ())
-
-
-def test_what_must_fit_is_not_known_without_all_sizes() -> None:
-    (stats,) = parse_log("{'argument_size_in_bytes': 4, 'temp_size_in_bytes': 5}").stats
-    assert stats.needed_bytes is None

@@ -90,14 +90,6 @@ def test_donations_are_read_in_all_spellings(types: str, expected: tuple[str, ..
     assert None not in warning.donated_shapes
 
 
-def test_reason_of_a_donation_is_kept() -> None:
-    warning = one(
-        "Some donated buffers were not usable: ShapedArray(float32[8]).\n"
-        "Donation is not implemented for ('cpu',).\n"
-    )
-    assert warning.reason == "Donation is not implemented for ('cpu',)."
-
-
 STARS = "********************************"
 ALARMS = {
     "begun": (

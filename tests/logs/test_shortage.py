@@ -80,21 +80,6 @@ def test_equal_allocations_are_one_group() -> None:
     assert [g.is_enough for g in groups] == ["yes", "yes"]
 
 
-def test_padding_of_all_values_replaces_that_of_the_listed() -> None:
-    part = MemoryPart(
-        name="HLO temp", size=size("900B"), unpadded=size("100B"), padded=size("900B")
-    )
-    message = CompileOutOfMemory(
-        memory_space="hbm", parts=(part,), allocations=(allocation("600B", 1, "500B"),)
-    )
-    found = {
-        g.what: (g.at_least_bytes, g.at_most_bytes)
-        for g in memory_shortage(message).groups
-        if g.kind == "padding"
-    }
-    assert found == {"padding of all HLO temp": (800, 800)}
-
-
 def test_arguments_and_outputs_that_are_not_donated_are_groups() -> None:
     message = CompileOutOfMemory(
         memory_space="hbm",
@@ -150,11 +135,6 @@ def test_messages_about_one_failed_allocation_are_one(
 ) -> None:
     failures = without_repeats(parse_log(text)).failures
     assert [(one.line, one.repeats) for one in failures] == expected
-
-
-def test_failed_allocation_has_the_requested_bytes_and_the_allocator() -> None:
-    (failure,) = without_repeats(parse_log(ALLOCATOR + RUNTIME)).failures
-    assert (str(failure.requested), failure.allocator) == ("4000B", "GPU_0_bfc")
 
 
 STATS = "BufferAssignment stats:\n parameter allocation: 1.00GiB\n total allocation: 2.00GiB\n"
