@@ -210,14 +210,6 @@ def test_gap_inside_a_tree_is_reported() -> None:
     assert "1 gap inside the trees" in out
 
 
-@pytest.mark.parametrize("mark", ["> ", "# ", "> > "])
-def test_quoted_trees_are_read(mark: str) -> None:
-    for text in (TRACE, "main, a.py:1\n|-- step, a.py:2\n|   `-- f, a.py:3\n`-- g, a.py:4\n"):
-        quoted = "".join(f"{mark}{line}\n" for line in text.splitlines())
-        _, plain, _ = _run("tree", "-", stdin=text)
-        assert _run("tree", "-", stdin=quoted) == (0, plain, "")
-
-
 def test_text_without_a_tree_is_refused_with_what_is_accepted() -> None:
     code, _, err = _run("tree", "-", stdin="main\n  step\n    forward\n")
     assert code == 4
