@@ -276,8 +276,11 @@ def _is_near_mesh(text: str, start: int, end: int) -> bool:
 # ---- drawings ----------------------------------------------------------------------------------
 
 _LONGEST_DRAWING = 1 << 20
-_TOP = re.compile(r"[ \t]*┌[─┬]+┐[ \t]*\n[ \t]*│")
-_BOTTOM = re.compile(r"^[ \t]*└[─┴]+┘[ \t]*(?:\n|\Z)", re.MULTILINE)
+_MARKS = " \t#>/;"
+"""Characters of indentation, comments and quotations before each line of a drawing."""
+
+_TOP = re.compile(rf"[{_MARKS}]*+┌[─┬]+┐[ \t]*\n[{_MARKS}]*+│")
+_BOTTOM = re.compile(rf"^[{_MARKS}]*+└[─┴]+┘[ \t]*(?:\n|\Z)", re.MULTILINE)
 _DEVICES = re.compile(r"[A-Za-z][\w ]*? ?(?P<ids>\d{1,9}(?:,\d{1,9})*)")
 
 
@@ -295,7 +298,7 @@ def _drawings(source: Source) -> Iterator[tuple[ShardingBoxes, tuple[int, int]]]
             continue
         end = bottom.end()
         above = text[max(0, start - 1000) : start].split("\n")[-3:-1]
-        label = next((words for line in reversed(above) if (words := line.strip())), "")
+        label = next((words for line in reversed(above) if (words := line.strip(_MARKS))), "")
         is_label = any(c.isalpha() for c in label) and not label.startswith("└")
         drawing = ShardingBoxes(
             rows=len(texts) // columns,

@@ -152,8 +152,10 @@ WRAPPED = """\
 """
 
 
-def test_boxes_are_read() -> None:
-    (boxes,) = shardings(f"x:\n{SQUARE}end\n").boxes
+@pytest.mark.parametrize("mark", ["", "# ", "> "])
+def test_boxes_are_read(mark: str) -> None:
+    text = "".join(f"{mark}{line}\n" for line in SQUARE.splitlines())
+    (boxes,) = shardings(f"x:\n{text}end\n").boxes
     assert (boxes.rows, boxes.columns, boxes.texts[1]) == (2, 2, "CPU 2,3")
     assert boxes.devices == ((0, 1), (2, 3), (4, 5), (6, 7))
     sharding = drawn_sharding(boxes)
