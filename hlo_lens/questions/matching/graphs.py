@@ -19,7 +19,7 @@ from functools import cache, partial
 from hashlib import blake2b
 from itertools import accumulate, chain, compress, islice, repeat
 from operator import add, eq, ge, gt, sub
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.columns import END, NOTHING, OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.hlo.module import HloInstruction
@@ -502,35 +502,8 @@ def _short(data: bytes) -> bytes:
 
 # ---- two graphs --------------------------------------------------------------------------------
 
-GraphPair: TypeAlias = "tuple[ProgramGraph | None, ProgramGraph | None]"
 
-NO_GRAPHS: Final[GraphPair] = (None, None)
-
-
-def graph_alone(module: HloModule) -> ProgramGraph:
-    """Return the graph of a module that is compared with a text that prints the same parts."""
-    return program_graph(module, Labels(counted_between(module)))
-
-
-def graph_pair(
-    base: HloModule, head: HloModule, known: GraphPair = NO_GRAPHS
-) -> tuple[ProgramGraph, ProgramGraph]:
-    """Return both graphs, without layouts and literals that only one text prints.
-
-    Graphs made alone are taken if they have the same parts.
-    """
-    counted = counted_between(base, head)
-    alone = [graph for graph in known if graph and graph.labels.counted == counted]
-    if len(alone) < 2:
-        common = Labels(counted)
-        return program_graph(base, common), program_graph(head, common)
-    mine, yours = alone
-    own, labels = yours.labels, mine.labels
-    labels.axes[id(head.reader)] = axis_numbers(head)
-    numbers = labels.adopt(own)
-    yours.label = array("i", map(numbers.__getitem__, yours.label))
-    edges = [labels.edges.setdefault(key, len(labels.edges)) for key in own.edges]
-    yours.edges = array("i", map(edges.__getitem__, yours.edges))
-    yours.labels = labels
-    number_bodies(yours)
-    return mine, yours
+def graph_pair(base: HloModule, head: HloModule) -> tuple[ProgramGraph, ProgramGraph]:
+    """Return both graphs, without layouts and literals that only one text prints."""
+    common = Labels(counted_between(base, head))
+    return program_graph(base, common), program_graph(head, common)

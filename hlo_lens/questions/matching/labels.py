@@ -256,25 +256,6 @@ class Labels:
     def label(self, parts: LabelParts) -> int:
         return _number(self._labels, parts, self.parts, parts)
 
-    def adopt(self, other: Labels) -> list[int]:
-        """Add the labels of another module for which the same counts; return their numbers here."""
-        shapes = [_number(self._shape_keys, shape, self.shapes, shape) for shape in other.shapes]
-        attributes = list(map(self._key, other.attributes))
-        configs = [
-            _number(self._config_keys, plain, self.configs, (value, plain))
-            for value, plain in other.configs
-        ]
-        return [
-            self.label(
-                parts._replace(
-                    shape=shapes[parts.shape],
-                    attributes=attributes[parts.attributes],
-                    config=parts.config if parts.config < 0 else configs[parts.config],
-                )
-            )
-            for parts in other.parts
-        ]
-
     def shape(self, text: str, reader: HloReader) -> int:
         """Return the number of the shape that a text prints."""
         if text not in self._shape_texts:

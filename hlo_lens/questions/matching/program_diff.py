@@ -45,7 +45,7 @@ from hlo_lens.questions.matching.edits import (
     in_head,
     module_changes,
 )
-from hlo_lens.questions.matching.graphs import NO_GRAPHS, graph_pair, operation_path
+from hlo_lens.questions.matching.graphs import graph_pair, operation_path
 from hlo_lens.questions.matching.matching import matching
 from hlo_lens.render.result import Records, Unit, sum_of
 from hlo_lens.text.units import plural
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.questions.matching.edits import Edit
-    from hlo_lens.questions.matching.graphs import GraphPair, ProgramGraph
+    from hlo_lens.questions.matching.graphs import ProgramGraph
     from hlo_lens.questions.matching.matching import Matching
 
 
@@ -118,15 +118,13 @@ class ProgramDiff(Records[EditGroup]):
         return not self.edits and not self.module_changes
 
 
-def program_diff(
-    base: HloModule, head: HloModule, *, heed: Collection[Noise] = (), known: GraphPair = NO_GRAPHS
-) -> ProgramDiff:
+def program_diff(base: HloModule, head: HloModule, *, heed: Collection[Noise] = ()) -> ProgramDiff:
     """Return the changes between two programs.
 
     ``program_diff(b, a)`` is the mirror image: added for removed. Some kinds of noise may count as
-    changes. Graphs known from `graph_alone` are changed here.
+    changes.
     """
-    mine, yours = graph_pair(base, head, known)
+    mine, yours = graph_pair(base, head)
     matched = matching(mine, yours)
     found = _Edits(matched)
     kinds = Counter(edit.kind for edit in found.edits)
