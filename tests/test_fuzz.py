@@ -80,8 +80,7 @@ def test_a_source_line_of_many_digits_is_not_known(line: int | str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["{{0,1},'y'}", f"collectives.static.all-reduce<={LONG}", "{devices=[2,2]0,1\x1f,2,3}"],
+    "line", ["{{0,1},'y'}", f"collectives.static.all-reduce<={LONG}", "{devices=[2,2]0,1\x1f,2,3}"]
 )
 def test_strange_small_texts_give_a_result_or_an_error(line: str) -> None:
     fuzz.small_texts(line.encode())

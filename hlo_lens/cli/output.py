@@ -325,13 +325,12 @@ def finish(checked: Checked | None, diff: Diff | None = None, cut: Sequence[str]
     click.get_current_context().exit(code)
 
 
-def _undecided(checked: Checked | None) -> Iterator[str]:
+def _undecided(checked: Checked | None) -> list[str]:
     if checked is None or not checked.judgement.is_undecided:
-        return
-    undecided = [one for one in checked.judgement.verdicts if one.is_undecided]
-    for verdict in undecided:
+        return []
+    found = []
+    for verdict in (one for one in checked.judgement.verdicts if one.is_undecided):
         where = f" of {verdict.module}" if verdict.module else ""
-        text = f"{verdict.rule.metric.text}{where} cannot be decided: {verdict.reason}"
-        yield f"{verdict.rule.place}: {text}"
-    if not undecided:
-        yield "no rule could be decided, not even an informational one"
+        text = f"{verdict.rule.metric.label}{where} cannot be decided: {verdict.reason}"
+        found.append(f"{verdict.rule.place}: {text}")
+    return found or ["no rule could be decided, not even an informational one"]

@@ -7,12 +7,7 @@ import sys
 
 import pytest
 
-from hlo_lens.buffers.live_range import (
-    BufferLiveRange,
-    HloLiveRange,
-    PeakValue,
-    parse_live_range,
-)
+from hlo_lens.buffers.live_range import BufferLiveRange, HloLiveRange, PeakValue, parse_live_range
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import clean
 from tests import corpus

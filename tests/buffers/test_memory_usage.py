@@ -6,11 +6,7 @@ import random
 
 import pytest
 
-from hlo_lens.buffers.memory_usage import (
-    HumanSize,
-    MemoryUsageReport,
-    parse_memory_usage_report,
-)
+from hlo_lens.buffers.memory_usage import HumanSize, MemoryUsageReport, parse_memory_usage_report
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.source import clean
 from tests.lark_alone import lark_alone

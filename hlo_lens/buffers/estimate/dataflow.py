@@ -486,11 +486,7 @@ _RULES: Mapping[str, Rule | None] = {
 }
 """Opcode to the rule that finds an instruction's values; None if it defines its whole result."""
 
-_SUGAR: Mapping[str, Rule] = {
-    "start": sugared_start,
-    "update": async_update,
-    "done": async_done,
-}
+_SUGAR: Mapping[str, Rule] = {"start": sugared_start, "update": async_update, "done": async_done}
 """Rules of all other async opcodes, such as ``slice-start``, by ending."""
 
 

@@ -15,12 +15,7 @@ from hlo_lens.program.pages import (
 )
 from hlo_lens.program.summary import cut_facts, no_hlo_text
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
-from hlo_lens.questions.memory.peak import (
-    instructions_by_name,
-    loop_path,
-    memory_by,
-    memory_tree,
-)
+from hlo_lens.questions.memory.peak import instructions_by_name, loop_path, memory_by, memory_tree
 from hlo_lens.questions.memory.results import (
     WRITERS,
     at_instant,

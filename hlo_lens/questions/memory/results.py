@@ -17,13 +17,7 @@ from hlo_lens.questions.memory.layout import (
     layout_of_dump,
     with_gpu_temporaries,
 )
-from hlo_lens.questions.memory.peak import (
-    MemoryBy,
-    PeakMemory,
-    memory_by,
-    peak_memory,
-    peaks_of,
-)
+from hlo_lens.questions.memory.peak import MemoryBy, PeakMemory, memory_by, peak_memory, peaks_of
 from hlo_lens.questions.memory.statement import (
     FigureMismatch,
     MemoryStatement,

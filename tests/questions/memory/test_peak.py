@@ -8,13 +8,7 @@ from dataclasses import replace
 import pytest
 
 import hlo_lens
-from hlo_lens.questions.memory.peak import (
-    SHARED,
-    MemoryBy,
-    memory_by,
-    memory_tree,
-    peak_memory,
-)
+from hlo_lens.questions.memory.peak import SHARED, MemoryBy, memory_by, memory_tree, peak_memory
 from hlo_lens.questions.memory.results import at_instant
 from hlo_lens.text.errors import UnknownNameError
 from tests.corpus import SAMPLES

@@ -11,11 +11,7 @@ import pytest
 import hlo_lens
 from hlo_lens.questions.memory.layout import LaidAllocation, LaidValue, MemoryLayout
 from hlo_lens.questions.memory.peak import peaks_of
-from hlo_lens.questions.memory.statement import (
-    memory_amount,
-    memory_statement,
-    most_temp_bytes,
-)
+from hlo_lens.questions.memory.statement import memory_amount, memory_statement, most_temp_bytes
 from hlo_lens.text.units import Amount, Kind
 from tests.corpus import SAMPLES
 from tests.questions.memory.layouts import layout

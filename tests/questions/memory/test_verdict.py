@@ -31,12 +31,7 @@ def _memory(module: ModuleDump, limit: int | None) -> tuple[bool | None, int | N
 
 
 @pytest.mark.parametrize(
-    ("limit", "expected"),
-    [
-        (TOTAL, (True, 0)),
-        (TOTAL - 1, (False, 1)),
-        (None, (None, None)),
-    ],
+    ("limit", "expected"), [(TOTAL, (True, 0)), (TOTAL - 1, (False, 1)), (None, (None, None))]
 )
 def test_what_must_fit_is_compared_with_the_limit(
     limit: int | None, expected: tuple[bool | None, int | None]
