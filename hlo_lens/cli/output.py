@@ -331,6 +331,6 @@ def _undecided(checked: Checked | None) -> list[str]:
     found = []
     for verdict in (one for one in checked.judgement.verdicts if one.is_undecided):
         where = f" of {verdict.module}" if verdict.module else ""
-        text = f"{verdict.rule.metric.label}{where} cannot be decided: {verdict.reason}"
+        text = f"{verdict.rule.metric.text}{where} cannot be decided: {verdict.reason}"
         found.append(f"{verdict.rule.place}: {text}")
     return found or ["no rule could be decided, not even an informational one"]
