@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.plans.plans import Attempt, FittedModule
     from hlo_lens.questions.what_if.recompiling import Figures
 
-# ---- fit ---------------------------------------------------------------------------------------
-
 _MOST_BY_HAND = 3
 _ATTEMPT_COLUMNS = (
     Column("target", Unit.NONE, "hardware"),

@@ -67,9 +67,6 @@ def facts_of_dump(log: LogText, modules: Sequence[ModuleDump]) -> DumpFacts | No
     return DumpFacts(shortages=shortages, warnings=LoggedWarnings(warnings=warnings))
 
 
-# ---- out of memory -----------------------------------------------------------------------------
-
-
 def _shortage(
     message: CompileOutOfMemory, modules: Sequence[tuple[str, ModuleDump, MemoryResults]]
 ) -> DumpShortage:
@@ -151,9 +148,6 @@ def _peak_groups(peak: PeakMemory) -> Iterator[MemoryGroup]:
             op_name=op_name,
             source=peak.origin_of(same[0]).marked_source,
         )
-
-
-# ---- warnings ----------------------------------------------------------------------------------
 
 
 def _joined(warning: LoggedWarning, modules: Sequence[ModuleDump]) -> LoggedWarning:

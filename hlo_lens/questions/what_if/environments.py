@@ -19,8 +19,6 @@ from hlo_lens.questions.what_if.compiling import Compilation, run_process
 from hlo_lens.text.errors import MissingPackageError, UsageError
 from hlo_lens.text.user_cache import ENVIRONMENTS, cache_folder
 
-# ---- versions ----------------------------------------------------------------------------------
-
 _RELEASE = re.compile(r"\d+(?:\.\d+)*")
 _REQUIREMENT = re.compile(r"(jax|jaxlib|libtpu)==([\w.]+)")
 
@@ -60,8 +58,6 @@ def released_versions(package: str) -> tuple[str, ...]:
     versions = [one for one in listed[1].split(", ") if _RELEASE.fullmatch(one)]
     return tuple(sorted(versions, key=version_key))
 
-
-# ---- environments ------------------------------------------------------------------------------
 
 _COMPLETE = "complete"
 """File of a finished environment: what was installed."""

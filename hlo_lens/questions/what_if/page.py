@@ -99,9 +99,6 @@ def _object(row: Recompiled) -> dict[str, object]:
     }
 
 
-# ---- one compile -------------------------------------------------------------------------------
-
-
 def _section(row: Recompiled, path: str) -> Section:
     tables = [*_figure_tables(row)]
     if row.changes:

@@ -233,9 +233,6 @@ def test_releases_are_those_that_pip_lists(monkeypatch: pytest.MonkeyPatch) -> N
         index.released_versions("jax")
 
 
-# ---- the search itself -------------------------------------------------------------------------
-
-
 @given(st.data())
 def test_first_bad_step_is_found_in_few_steps(data: st.DataObject) -> None:
     count = data.draw(st.integers(2, 60))

@@ -186,9 +186,6 @@ def test_real_plan_agrees_with_what_if(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan["total_bytes"] <= limit
 
 
-# ---- plans chosen of attempts ------------------------------------------------------------------
-
-
 def candidate(name: str, kind: str = "shard", saves: int = 10, value: str = "") -> Candidate:
     values = (value or name,)
     return Candidate(kind=kind, change=name, values=values, requests=(name,), saves_bytes=saves)
@@ -232,8 +229,6 @@ def test_attempts_of_unknown_size_are_the_least_close() -> None:
     large = attempt(A, total=9, fits=False)
     assert closest([unknown, large, attempt(B, total=7, fits=False)], 2)[1] == large
 
-
-# ---- search of combinations --------------------------------------------------------------------
 
 BASE = 100
 

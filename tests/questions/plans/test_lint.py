@@ -51,14 +51,6 @@ def test_the_limit_of_a_report_is_that_of_its_lint() -> None:
     assert "M007 warning" not in _run("lint", sample)[1]
 
 
-def test_commands_are_whole_at_any_width() -> None:
-    specs = {"embedding": "P('model')", "params['w_down']": "P('model')"}
-    options = " ".join(f'--shard "{name}={spec}"' for name, spec in specs.items())
-    options += " --shard \"params['w_up']=P(None, 'model')\""
-    result = CliRunner(env={"COLUMNS": "60"}).invoke(main, ["lint", WASTEFUL])
-    assert f"  try         hlo-lens what-if {WASTEFUL} {options}" in result.stdout.splitlines()
-
-
 def test_csv_has_a_row_for_each_finding_of_json() -> None:
     rows = list(csv.DictReader(_run("lint", WASTEFUL, "-f", "csv")[1].splitlines()))
     (module,) = json.loads(_run("lint", WASTEFUL, "-f", "json")[1])["modules"]
@@ -73,12 +65,6 @@ def test_explain_prints_the_whole_description(rule: Rule) -> None:
     text = " ".join(out.split())
     assert rule.text.title in text
     assert all(" ".join(part.split()) in text for part in rule.text.parts.values())
-
-
-def test_explain_of_an_unknown_code_names_the_nearest() -> None:
-    code, _, err = _run("explain", "M0001")
-    assert code == 2
-    assert err.startswith("hlo-lens: error: no rule 'M0001'; did you mean M001")
 
 
 LOG = str(ROOT / "sample_dumps" / "logs" / "tpu_oom_libtpu_0_0_17.txt")

@@ -40,9 +40,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-# ---- options -----------------------------------------------------------------------------------
-
-
 def test_codes_and_their_beginnings_are_selected_and_ignored() -> None:
     assert _codes("--select", "M001,M002") == {"M001", "M002"}
     assert _codes("--select", "M", "--ignore", "M003") >= {"M001", "M002"}
@@ -97,9 +94,6 @@ def test_annotations_are_at_the_lines_of_the_program(monkeypatch: pytest.MonkeyP
     )
 
 
-# ---- settings ----------------------------------------------------------------------------------
-
-
 def test_the_nearest_file_with_settings_counts(folder: Path) -> None:
     (folder / "hlo-lens.toml").write_text('[lint]\nselect = ["M001"]\nmin-saving = "1%"\n')
     (folder / "below").mkdir()
@@ -151,22 +145,6 @@ def test_wrong_settings(text: str, message: str, folder: Path) -> None:
     assert _run("report", WASTEFUL)[0] == 0
 
 
-def test_check_accepts_the_table_of_lint_in_a_budget(folder: Path) -> None:
-    budget = folder / "budget.toml"
-    rule = '[[budget]]\nmetric = "memory.temp_bytes"\nmax = "1GiB"\n'
-    budget.write_text(f'[lint]\nselect = ["M001"]\n\n{rule}')
-    assert _run("check", WASTEFUL, "--budget", str(budget))[0] == 0
-
-
-def test_check_says_that_settings_are_wrong(folder: Path) -> None:
-    (folder / "hlo-lens.toml").write_text('[lint]\nignore = ["M9"]\n')
-    out = _run("check", WASTEFUL, "--fail-on", "findings.all>99")[1]
-    assert " lint settings not used: " in " ".join(out.split())
-
-
-# ---- comments ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("comment", "is_suppressed"),
     [
@@ -193,9 +171,6 @@ def test_a_comment_at_the_line_suppresses(comment: str, is_suppressed: bool, fol
     assert rule == (0 if is_suppressed else 1)
 
 
-# ---- baselines ---------------------------------------------------------------------------------
-
-
 def test_known_findings_do_not_count(folder: Path) -> None:
     assert _run("lint", WASTEFUL, "-f", "json", "-o", "known.json")[0] == 0
     found = _findings("--baseline", "known.json")
@@ -217,9 +192,6 @@ def test_a_damaged_baseline_is_refused(folder: Path) -> None:
     code, _, err = _run("lint", WASTEFUL, "--baseline", "known.json")
     assert code == 4
     assert "modules[0].findings is 7" in err
-
-
-# ---- what is said of findings that do not count, and of those not known --------------------------
 
 
 def test_comments_annotations_and_sarif_have_the_same_files(

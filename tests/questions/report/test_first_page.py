@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
 
-from hlo_lens.cli import main
 from tests.commands import output_of
-from tests.corpus import CORPUS, ROOT
+from tests.corpus import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,22 +49,6 @@ def test_page_has_at_most_30_lines(path: Path) -> None:
         lines = output_of(["report", str(path)], columns=columns).splitlines()
         assert len(lines) <= (MOST_LINES if columns >= 100 else MOST_LINES + 4)
         assert all(len(line) <= columns for line in lines if "hlo-lens " not in line)
-
-
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus beside the checkout")
-@pytest.mark.parametrize(
-    "name",
-    [
-        "cpu8/bad",
-        "tpu-v5e-2x4/drift_mlp",
-        "tpu-v5e-2x4/transformer",
-        "tpu-v5p-4x4x4/transformer",
-        "gpu-h100_sxm-1x1x8/bad",
-    ],
-)
-def test_page_of_a_real_dump_has_at_most_30_lines(name: str) -> None:
-    lines = output_of(["report", str(CORPUS / "dumps" / name)]).splitlines()
-    assert len(lines) <= MOST_LINES
 
 
 def test_other_facts_and_tables_are_shown_in_full() -> None:
@@ -173,22 +154,3 @@ def test_the_training_step_comes_first_for_people_alone(
     assert 0 <= out.find("jit_train_step") < out.find("jit_convert")
     data = output_of([*words, "-f", "json"])
     assert 0 <= data.find("jit_convert") < data.find("jit_train_step")
-
-
-@pytest.mark.parametrize("command", ["memory", "collectives", "sharding", "loops", "lint", "check"])
-def test_the_training_step_beside_helpers_is_meant_alone(
-    command: str, step_and_helper: Path
-) -> None:
-    rule = ["--fail-on", "memory.total_bytes>1TiB"] if command == "check" else []
-    words = [command, str(step_and_helper), *rule]
-    result = CliRunner().invoke(main, [*words, "-f", "json"])
-    note = "jit_train_step alone; 1 other module of at most 16B: --module . has all"
-    if command == "check":
-        assert [one["module"] for one in json.loads(result.stdout)["rules"]] == ["jit_train_step"]
-        assert note in output_of(words)
-    else:
-        assert len(json.loads(result.stdout)["modules"]) == 1
-        assert note in result.stderr
-        assert "--module" not in result.stdout
-    everything = json.loads(output_of([*words, "--module", ".", "-f", "json"]))
-    assert len(everything.get("modules", everything.get("rules"))) == 2

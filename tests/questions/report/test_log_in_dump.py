@@ -130,8 +130,6 @@ def test_page_has_the_facts_from_the_dump(
     assert "not known: 0 modules of the dump may be that of the message" in capsys.readouterr().out
 
 
-# ---- warnings ----------------------------------------------------------------------------------
-
 LOGS = corpus.SAMPLES / "logs"
 LOG = (LOGS / "warned_jax_0_10_2.txt").read_text("utf-8")
 UNKNOWN = (

@@ -82,9 +82,6 @@ def compiled_header(request: CompileRequest) -> tuple[hlo_lens.HloModule, Compil
     return hlo_lens.parse_hlo(file.read_text("utf-8")), made
 
 
-# ---- compiles ----------------------------------------------------------------------------------
-
-
 @needs_jax
 @pytest.mark.usefixtures("compiles")
 def test_sample_is_reproduced_and_kept(tmp_path: Path) -> None:
@@ -281,9 +278,6 @@ def test_interpreter_that_cannot_be_run_is_an_error(tmp_path: Path, name: str) -
     assert f"{name}: cannot be run: No such file or directory" in run.stderr
 
 
-# ---- programs and requests ---------------------------------------------------------------------
-
-
 def test_callbacks_and_custom_partitioning_are_refused() -> None:
     call = 'custom-call(y), custom_call_target="xla_ffi_python_cpu_callback"'
     dump = before(PROGRAM.replace("sine(y)", call))
@@ -382,9 +376,6 @@ def test_flags_that_the_new_compile_lacks_are_those_of_the_dump() -> None:
     dump.settings = {"debug_options": already_read(f'{shared}xla_tpu_c: 5\nxla_d: "x"\n')}
     again.settings = {"debug_options": already_read(shared.replace("DIR", "OTHER"))}
     assert dumped_flags(dump, again) == {"xla_tpu_c": "5", "xla_d": "x"}
-
-
-# ---- outcomes ----------------------------------------------------------------------------------
 
 
 def test_missing_package_is_named_before_anything_is_compiled(
@@ -488,9 +479,6 @@ def test_program_that_does_not_fit_has_the_figures_of_its_dump(needed: str, is_k
     assert (made.module is not None, made.refusal == "") == (is_known, is_known)
 
 
-# ---- worker ------------------------------------------------------------------------------------
-
-
 def test_worker_leaves_out_attributes_and_fields() -> None:
     text = "a = s32[] sort(b), is_stable=true, to_apply=c\nd = s32[] e(f), x={{1},{2,3}}, y=1\n"
     assert ", is_stable" not in without_attribute(text, "is_stable")
@@ -526,9 +514,6 @@ def test_ragged_dots_are_given_to_compilers_in_the_dialect_of_jax() -> None:
         "lhs_ragged_dimensions = [0]>}>",
         '%2 = "mhlo.other"(%1)',
     ]
-
-
-# ---- cache -------------------------------------------------------------------------------------
 
 
 def test_compiles_used_least_recently_are_deleted(

@@ -56,9 +56,6 @@ def producer(user: HloInstruction | None, position: int) -> HloInstruction:
     return made[0]
 
 
-# ---- donation ----------------------------------------------------------------------------------
-
-
 def test_results_go_to_arguments_in_order() -> None:
     made = changed(ONE_DEVICE, "donate state.*")
     assert made.module.header["input_output_alias"] == (
@@ -123,9 +120,6 @@ def test_results_of_a_sharding_that_xla_chooses_are_left_to_xla() -> None:
     header_of = changed(text, "donate state", "donate d").module.header
     assert header_of["input_output_alias"] == "{ {1}: (1, {}, may-alias) }"
     assert header_of["buffer_donor"] == "{ (0, {}), (3, {}) }"
-
-
-# ---- element types -----------------------------------------------------------------------------
 
 
 def test_conversions_at_the_border() -> None:
@@ -216,9 +210,6 @@ def test_argument_with_the_sharding_of_the_result_becomes_it() -> None:
         assert root.shape_text.startswith(f"({result}[")
 
 
-# ---- shardings ---------------------------------------------------------------------------------
-
-
 def specs(text: str) -> dict[str, str]:
     arrays = EntryArrays(parse_hlo(text))
     values = (*arrays.arguments, *arrays.results)
@@ -305,8 +296,6 @@ def test_other_texts_are_no_shardings() -> None:
     with pytest.raises(UsageError, match="not a sharding"):
         changed(SHARDY, "shard x")
 
-
-# ---- constraints -------------------------------------------------------------------------------
 
 CHAIN = """HloModule jit_f, num_partitions=8
 
@@ -403,8 +392,6 @@ def test_other_texts_are_no_constraints(bad: str) -> None:
         changed(SHARDY, f"constraint {bad}")
 
 
-# ---- meshes ------------------------------------------------------------------------------------
-
 NAMED = """HloModule jit_f, num_partitions=8
 
 ENTRY %main.1 {
@@ -491,9 +478,6 @@ def test_mesh_of_as_many_devices_names_the_axes_of_a_text_without_names() -> Non
     named = changed(GSPMD, "mesh data=2,model=4", shard, meshes=())
     assert [part.applies for part in named.parts] == [True, True]
     assert "name them with --mesh" in str(changed(GSPMD, shard, meshes=()).reasons[0])
-
-
-# ---- several changes ---------------------------------------------------------------------------
 
 
 def test_changes_follow_each_other() -> None:

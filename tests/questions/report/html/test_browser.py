@@ -104,15 +104,6 @@ def test_search_leaves_what_has_the_words(drawn: Drawer) -> None:
     assert sorted(_rows(page)) == sorted(expected)
 
 
-@pytest.mark.parametrize("picture", ["Treemap", "Icicle", "Places in the heap"])
-def test_pictures_select_a_value(drawn: Drawer, picture: str) -> None:
-    page = drawn(sample_page())
-    page.get_by_role("button", name=picture, exact=True).click()
-    page.locator("#view-alive button.box:not(.scope)").first.click()
-    assert page.evaluate("hloLens.selection.get('value')")
-    assert page.locator("aside.card").is_visible()
-
-
 INSTRUCTIONS = 500_000
 LARGEST_PAGE = 5_000_000
 MOST_SECONDS = 3.0
@@ -230,7 +221,6 @@ def test_paper_has_all_views_whole_and_light_and_no_controls(open_page: Opener) 
 
 LARGE_MODEL = CORPUS / "dumps" / "tpu-v5p-4x4x4" / "transformer" / "8b_fsdp_tp_scan.tar.gz"
 LARGEST_MODEL_PAGE = 700_000
-INSTANTS = 100_000
 
 
 @needs_corpus
@@ -255,33 +245,6 @@ def test_the_first_screen_has_verdict_bar_picture_limit_and_findings(drawn: Draw
 def limited_page(limit: str) -> str:
     """Return the page of a sample for a device of some memory."""
     return output_of(["report", f"sample_dumps/{SMALL}", "--limit", limit, "-f", "html"])
-
-
-def test_a_peak_of_one_instant_is_drawn(drawn: Drawer) -> None:
-    page = drawn(page_of(large_report(INSTANTS)))
-    widths = page.evaluate(
-        """() => {
-          const { chart } = document.querySelector(".chart");
-          const runs = chart.runs(chart.model.held);
-          return runs.filter((one) => one.k === chart.model.peakPlace).map((one) => one.width);
-        }"""
-    )
-    assert widths
-    assert max(widths) >= 3
-
-
-def test_a_role_in_the_key_leaves_its_values(drawn: Drawer) -> None:
-    page = drawn(sample_page(), "#r=weights")
-    assert {row[3] for row in _cells(page)} == {"weights"}
-    page.get_by_role("button", name="inputs").click()
-    assert {row[3] for row in _cells(page)} == {"inputs"}
-    page.get_by_role("button", name="inputs").click()
-    assert len({row[3] for row in _cells(page)}) > 2
-
-
-def _cells(page: Page) -> list[list[str]]:
-    rows = page.locator("#view-alive .picture tbody tr").all()
-    return [row.locator("td").all_inner_texts() for row in rows]
 
 
 def test_an_address_keeps_search_and_picture_and_goes_there(open_page: Opener) -> None:

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 
 PAIRS = [("tpu", "doubled_buffer"), ("cpu", "f32_upcast"), ("gpu", "added_all_gather")]
-FIRST = PAIRS[0]
-
-
 EVIL = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
 HLO = """HloModule m, is_scheduled=true
 

@@ -127,7 +127,6 @@ def test_other_commands_have_a_page_of_their_sections(command: str) -> None:
 
 ASSETS = Path(hlo_lens.questions.report.__file__).parent / "assets"
 OWN = sorted((ASSETS / "scripts").rglob("*.js"))
-SCRIPTED = sorted(path.stem for path in (ASSETS / "scripts" / "views").glob("*.js"))
 
 
 def test_vendored_files_are_those_of_the_manifest() -> None:

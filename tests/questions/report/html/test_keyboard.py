@@ -12,7 +12,7 @@ from tests.commands import output_of
 from tests.questions.report.html.pages import sample_page
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Page
 
     from tests.questions.report.html.conftest import Drawer, Opener, Scheme
 
@@ -44,27 +44,6 @@ def test_a_name_opens_the_card_and_escape_returns_to_it(drawn: Drawer, names: st
     assert page.locator("main").evaluate("main => main.contains(document.activeElement)")
 
 
-def _shares(boxes: Locator) -> list[float]:
-    """Return the widths of boxes as shares of their picture."""
-    shares: list[float] = boxes.evaluate_all(
-        "all => all.map(one => one.offsetWidth / one.parentElement.clientWidth)"
-    )
-    return shares
-
-
-def test_a_group_of_the_icicle_fills_the_width_when_it_is_opened(drawn: Drawer) -> None:
-    page = drawn(sample_page())
-    page.get_by_role("button", name="Icicle", exact=True).click()
-    scopes = page.locator("#view-alive button.scope")
-    narrow = next(k for k, share in enumerate(_shares(scopes)) if share < 0.5)
-    title = scopes.nth(narrow).get_attribute("title")
-    scopes.nth(narrow).click()
-    same = page.locator(f'#view-alive button.scope[title="{title}"]')
-    assert _shares(same) == pytest.approx([1.0], abs=0.01)
-    page.get_by_role("button", name="show all").click()
-    assert _shares(same)[0] < 0.5
-
-
 def test_every_view_is_reached_by_links(drawn: Drawer) -> None:
     page = drawn(sample_page())
     links = page.locator("nav a")
@@ -91,18 +70,6 @@ def test_an_address_opens_a_view(open_page: Opener) -> None:
     page.locator("nav a").first.click()
     assert page.evaluate("location.hash") == "#w=memory"
     opened.assert_quiet()
-
-
-def test_an_instruction_marks_its_value_in_all_pictures(drawn: Drawer) -> None:
-    page = drawn(sample_page())
-    value = page.locator("#view-alive .picture tbody button.name").first.inner_text()
-    maker = value.partition("{")[0]
-    page.evaluate("name => hloLens.selection.set({ instruction: name })", maker)
-    marked = page.evaluate("document.querySelector('.chart').chart.marked[2]")
-    assert marked.startswith(f"{maker}{{")
-    assert page.locator("#view-alive tr.chosen").count() == 1
-    assert maker in page.locator("#view-program tr.chosen").inner_text()
-    assert "holds " in page.locator("aside.card").inner_text()
 
 
 PICTURES = ("Table", "Treemap", "Icicle", "Places in the heap")

@@ -182,9 +182,6 @@ def test_instructions_are_those_of_the_command(sample: str) -> None:
         assert stack == " < ".join(one["stack"])
 
 
-# ---- in the browser ------------------------------------------------------------------------------
-
-
 def test_a_head_sorts_and_a_search_leaves_what_has_the_word(drawn: Drawer) -> None:
     page = drawn(sample_page(SAMPLE))
     listing = page.locator("#view-collectives .singles .listing")
@@ -201,38 +198,3 @@ def test_a_head_sorts_and_a_search_leaves_what_has_the_word(drawn: Drawer) -> No
     sizes = listing.locator("tbody tr td:nth-child(4)").all_inner_texts()
     assert sizes[0].endswith("MiB")
     assert sizes[-1] == "4B"
-
-
-def test_a_bar_opens_its_collective_in_all_views(drawn: Drawer) -> None:
-    page = drawn(sample_page(SAMPLE))
-    page.locator(".lanes button.span").nth(1).focus()
-    page.keyboard.press("Enter")
-    name = page.evaluate("hloLens.selection.get('instruction')")
-    assert name in [row["name"] for row in _printed("collectives", SAMPLE)["collectives"]["rows"]]
-    assert name in page.locator("aside.card h2").inner_text()
-    assert name in page.locator("#view-collectives .singles .listing tr.chosen").inner_text()
-    assert f"i={name}" in page.evaluate("location.hash")
-    page.keyboard.press("Escape")
-    assert not page.locator("aside.card").is_visible()
-
-
-def test_a_chosen_parameter_is_drawn_over_the_devices(drawn: Drawer) -> None:
-    page = drawn(sample_page(SAMPLE))
-    view = page.locator("#view-sharding")
-    view.get_by_role("button", name="state.m['embedding']").first.click()
-    assert view.locator(".boxes").inner_text().count("device ") == 8
-    assert "64,256] of 64.0KiB on each device" in view.locator(".drawing").inner_text()
-    view.get_by_role("button", name="show in the memory").click()
-    assert "state.m['embedding']" in page.locator("aside.card").inner_text()
-
-
-ORDER = (0, 1, 3, 2, 6, 7, 5, 4)
-"""Device of each partition: a path along neighbouring chips of 2x4."""
-
-ARGUMENTS = """tpu_topology_args {
-  version: TPU_VERSION_VIPERFISH variant: "lite"
-  chips_per_host_bounds { x: 2 y: 2 z: 1 }
-  host_bounds { x: 1 y: 2 z: 1 }
-  wrap { }
-}
-"""
