@@ -97,6 +97,9 @@ LARGEST_PLAIN = 1 << 20
 LARGEST_PLAIN_VIEWS = 1 << 17
 """Characters of the largest JSON, and data of views, that are stored as they are."""
 
+LARGEST_PLAIN_DATA = 450_000
+"""Characters of all data beyond which the JSON is compressed below 1 MB too."""
+
 
 def render_page(report: Report, out: TextIO, options: RenderOptions) -> None:
     """Write a report as one HTML file: its views, or its sections where it has none."""
@@ -108,6 +111,8 @@ def render_page(report: Report, out: TextIO, options: RenderOptions) -> None:
         made["source_paths"] = _checkout_paths(text + json.dumps(made), is_web=is_web)
     data = data_element("hlo-lens-data", text)
     views = data_element("hlo-lens-views", _compact(made), LARGEST_PLAIN_VIEWS)
+    if len(data) + len(views) > LARGEST_PLAIN_DATA:
+        data = data_element("hlo-lens-data", text, 0)
     title = printable(str(made.get("title") or report.kind))
     out.writelines(_parts(title, data + views))
 

@@ -72,7 +72,7 @@ def test_data_ends_no_element_and_begins_no_comment() -> None:
 
 
 def test_the_json_is_compressed_where_a_page_would_be_too_large() -> None:
-    rows = [{"name": f"name {k}"} for k in range(60_000)]
+    rows = [{"name": f"name {k}"} for k in range(30_000)]
     report = Report(kind="report", sections=(), data=envelope("report", modules=rows))
     page = page_of(report)
     assert len(page) < 500_000
