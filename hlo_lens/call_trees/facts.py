@@ -46,11 +46,7 @@ class CallGroup(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class CallTreeBy(Records[CallGroup]):
-    """Groups of nodes, largest first.
-
-    Attributes:
-        residuals: Bracketed label and amount of items without a node.
-    """
+    """Groups of nodes, largest first."""
 
     KIND: ClassVar[str] = "call-tree-by"
     TOTALS: ClassVar[tuple[str, ...]] = ("own", "nodes")
@@ -85,11 +81,6 @@ def call_tree_by(tree: CallTree, by: str = "function", *, sort: str = "own") -> 
 
     Own amounts of all groups sum to the tree's total. The amount with all below counts a group that
     calls itself once: only its outermost nodes, so that no group has more than the whole tree.
-
-    Args:
-        tree: The tree.
-        by: ``function``, ``file`` or ``package``.
-        sort: ``own`` or ``total``: sort key, largest first.
     """
     places, whole = tree.places, tree.total
     numbers: dict[tuple[str | None, str | None, int | None, str], int] = {}
@@ -170,11 +161,6 @@ def call_tree_outline(
 
     From the root on, the node with the largest amount, all below it included, is shown next, until
     there are enough; nodes left out are counted below their parent.
-
-    Args:
-        tree: The tree.
-        lines: Number of nodes to show at most; 0 for all.
-        depth: Number of levels to show at most; None for all.
     """
     top = OutlineLine(node=NO_PARENT, depth=-1)
     waiting = [(-run.total, run.node, run, top) for run in _runs(tree, tree.roots, top)]
@@ -451,7 +437,6 @@ def communication_paths(tree: CallTree) -> CommunicationPaths:
 
 
 def _outermost(tree: CallTree, node: int, end: int, chosen: Callable[[int], bool]) -> list[int]:
-    """Return the nodes of chosen functions from a node to an end that are below no other such."""
     nodes = []
     frame_ids = tree.frame_ids
     while node < end:
@@ -477,7 +462,6 @@ def _in_program(tree: CallTree, kinds: Sequence[str | None], places: Places) -> 
 
 
 def _nearest_above(tree: CallTree, chosen: Sequence[bool]) -> list[int]:
-    """Return for each node the innermost node of a chosen function above it."""
     nearest = [NO_PARENT] * len(tree)
     for node, parent in enumerate(tree.parents):
         if parent >= 0:

@@ -116,7 +116,6 @@ class CallTree:
 
     @cached_property
     def totals(self) -> Sequence[int]:
-        """Amount of each node with all below it."""
         return with_below(self.own, self.parents)
 
     @cached_property
@@ -250,13 +249,7 @@ _PATH_FUNCTIONS = 12
 
 
 def path_text(tree: CallTree, node: int, start: int = NO_PARENT) -> str:
-    """Return the functions that lead to a node, joined by `` > ``; of a long path its end.
-
-    Args:
-        tree: The tree.
-        node: The last function of the path.
-        start: First function of the path; `NO_PARENT` for the outermost.
-    """
+    """Return the functions that lead to a node, joined by `` > ``; of a long path its end."""
     names: list[str] = []
     while node >= 0 and len(names) < _PATH_FUNCTIONS:
         names.append(tree.frame(node).function or "?")
@@ -355,11 +348,7 @@ class _Open(NamedTuple):
 
 
 class _TreeReader:
-    """One pass over a source.
-
-    Attributes:
-        passed_over: Stretches of lines that belong to no tree.
-    """
+    """One pass over a source."""
 
     def __init__(self, source: Source) -> None:
         self.source, self.text = source, source.text

@@ -138,11 +138,7 @@ _ASIDES_SHOWN = 4
 
 
 class EmptyDumpError(UnreadableError):
-    """A folder or archive holds no text of a module.
-
-    Attributes:
-        skipped: Files that it holds instead, by kind.
-    """
+    """A folder or archive holds no text of a module."""
 
     def __init__(self, message: str, skipped: tuple[SkippedFiles, ...]) -> None:
         super().__init__(message)

@@ -66,12 +66,6 @@ def archive_files(
 ) -> Iterator[StoredFile]:
     """Yield the files in an archive, in its order.
 
-    Args:
-        file: The archive; compressed or not.
-        form: ``zip`` or ``tar``.
-        skipped: Counts skipped links.
-        kept: Bytes kept already, if the archive is one of several.
-
     Raises:
         UnreadableError: If it is damaged, or has a member that is refused.
     """

@@ -71,9 +71,6 @@ def joined_gpus(config: str | None) -> int:
 
     >>> joined_gpus('device_description_str: "NVIDIA GB200"'), joined_gpus(None)
     (72, 8)
-
-    Args:
-        config: Text of the target configuration; None if not known.
     """
     name = _NAME.search(config or "")
     racks = (count for gpu, count in _RACKS.items() if name is not None and gpu in name[1])
@@ -466,13 +463,7 @@ class ChipPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """Slices that a program was compiled for.
-
-    Attributes:
-        sizes: Chips of a slice along x, y and z.
-        wraps: Whether each axis has links from its last chip to the first.
-        places: Place of each device, by its number in the program.
-    """
+    """Slices that a program was compiled for."""
 
     name: str
     sizes: tuple[int, int, int]
@@ -486,10 +477,6 @@ def topology_of(target: Target, assignment: Sequence[Sequence[int]]) -> Topology
     >>> from hlo_lens.load.devices import parse_target
     >>> topology_of(parse_target("v5e:2x4"), [[0, 1, 2, 3]]).places[3]
     ChipPlace(slice=0, x=1, y=1, z=0, core=0)
-
-    Args:
-        target: The target.
-        assignment: Device ids by replica and partition.
     """
     shape = target.topology.rpartition(":")[2]
     if target.backend != "tpu" or not shape:

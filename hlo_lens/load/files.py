@@ -93,11 +93,6 @@ _DAMAGE = (zlib.error, OSError, EOFError, ValueError, MemoryError)
 def unpacked(file: BinaryIO, path: str, cut: list[bool]) -> Iterator[bytes]:
     """Yield the unpacked content of a file, piece by piece; of a cut file, what can be unpacked.
 
-    Args:
-        file: An open file, read from its current position.
-        path: Name for messages.
-        cut: Gets an item if a compressed file ends too early.
-
     Raises:
         UnreadableError: If nothing of it can be unpacked, or if it unpacks to too much.
     """
@@ -145,14 +140,7 @@ def _unpacked_members(file: BinaryIO, head: bytes, path: str, cut: list[bool]) -
 
 
 def check_growth(total: int, packed: int, path: str, *, is_deflated: bool = False) -> None:
-    """Raise UnreadableError if a file unpacks to more than text does.
-
-    Args:
-        total: Bytes unpacked.
-        packed: Bytes before unpacking.
-        path: Name for the message.
-        is_deflated: Whether it is compressed by deflate (gzip, zip).
-    """
+    """Raise UnreadableError if a file unpacks to more than text does."""
     most = max(_UNPACKED_ANYWAY, packed * MOST_EXPANSION)
     if is_deflated:
         most = min(most, max(_DEFLATED_ANYWAY, packed * MOST_DEFLATED))
@@ -216,10 +204,6 @@ def name_of(file: StoredFile) -> str:
 
 def chunks(file: StoredFile, cut: list[bool] | None = None) -> Iterator[bytes]:
     """Yield the content of a file, unpacked if it is compressed.
-
-    Args:
-        file: The file.
-        cut: Gets an item if a compressed file ends too early.
 
     Raises:
         UnreadableError: If it is missing, or cannot be read or unpacked.

@@ -270,14 +270,7 @@ _BACKENDS = {"cuda": "gpu", "rocm": "gpu"}
 def _framework(
     program: CompiledProgram, module: HloModule, inputs: Sequence[Any], outputs: Sequence[Any]
 ) -> Framework:
-    """Return the facts that jax has about a program.
-
-    Args:
-        program: The program.
-        module: Its text.
-        inputs: Sharding of each argument, in order; None for unused arguments.
-        outputs: Sharding of each result, in order.
-    """
+    """Return the facts that jax has about a program."""
     import jax
 
     meshes = _Meshes()

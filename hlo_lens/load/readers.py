@@ -88,11 +88,7 @@ def printed_files(source: Source) -> tuple[list[MemoryFile], Around]:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A buffer-side text in a log.
-
-    Attributes:
-        kind: Part of the module, as in XLA's file names.
-    """
+    """A buffer-side text in a log."""
 
     kind: str
     start: int
@@ -204,12 +200,7 @@ def files_of_parts(
 
 
 def buffer_texts(parts: Mapping[str, StoredFile], source: Source | None = None) -> BufferTexts:
-    """Return lazy readers of the buffer-side texts; before April 2026 one file held several.
-
-    Args:
-        parts: Part of the module, as in `BUFFER_PARTS`, to its file.
-        source: Text of one of these files, if it has been read already.
-    """
+    """Return lazy readers of the buffer-side texts; before April 2026 one file held several."""
     texts = BufferTexts()
     for row in BUFFER_ROWS:
         file = parts.get(row.part or "")
@@ -271,24 +262,14 @@ def _parse_log(source: Source, may_be_empty: bool, dump_lines: int) -> LogText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Siblings:
-    """Other files of the module of a file.
-
-    Attributes:
-        outline: The module without the texts of the file's stage.
-        parts: Files of the same stage by part, empty for the HLO text.
-    """
+    """Other files of the module of a file."""
 
     outline: ModuleDump
     parts: Mapping[str, StoredFile] = field(default_factory=dict)
 
 
 class Opened:
-    """A file that is being read.
-
-    Attributes:
-        pieces: The rest of its content, unpacked.
-        cut: Has an item if the file is compressed and ends too early.
-    """
+    """A file that is being read."""
 
     def __init__(self, file: StoredFile) -> None:
         self.cut: list[bool] = []
@@ -472,12 +453,7 @@ def _tree_module(file: StoredFile, source: Source) -> ModuleDump:
 
 
 def lazy_module(file: StoredFile | None, *, strict: bool = False) -> Lazy[HloModule] | None:
-    """Return the lazy reader of the module in a file, if there is one.
-
-    Args:
-        file: The file.
-        strict: Raise at the first part of the text that cannot be read.
-    """
+    """Return the lazy reader of the module in a file, if there is one."""
     return None if file is None else Lazy(partial(_read_module, file, strict=strict))
 
 

@@ -333,12 +333,7 @@ class BufferStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeakBuffer:
-    """One of the largest values at the peak.
-
-    Attributes:
-        operator: Its metadata; None if XLA has none.
-        label: Opcode of the instruction; None for a parameter.
-    """
+    """One of the largest values at the peak."""
 
     number: int
     size: Annotated[HumanSize, "bytes as printed"]
@@ -356,13 +351,7 @@ class PeakBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferLogEntry:
-    """One block of buffer statistics, of a failed allocation or of a log level.
-
-    Attributes:
-        is_oom: Whether its title is ``BufferAssignment OOM Debugging``.
-        peak_buffers: Largest values at the peak, largest first (at most 15).
-        repeats: Lines at which it is printed again.
-    """
+    """One block of buffer statistics, of a failed allocation or of a log level."""
 
     is_oom: bool = False
     stats: BufferStats | None = None
@@ -450,11 +439,7 @@ class PrintKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedStats:
-    """Printed result of a method of a compiled program.
-
-    Attributes:
-        values: Names and numbers, in the order of the text.
-    """
+    """Printed result of a method of a compiled program."""
 
     kind: PrintKind
     values: tuple[tuple[str, int | float], ...]

@@ -97,12 +97,6 @@ def parse_log(
     What loggers put before lines is cut. Lines of several processes that alternate are separated
     by `hlo_lens.load`, which returns a log for each.
 
-    Args:
-        text: The log.
-        strict: Raise at the first gap.
-        path: Name of the text for messages; a source has its own.
-        may_be_empty: Return an empty log for a text without messages.
-
     Raises:
         DumpSyntaxError: If there is no message in it, or, when strict, at the first gap.
     """
@@ -225,7 +219,6 @@ def _failed_allocations(messages: Sequence[FailedAllocation]) -> tuple[FailedAll
 
 
 def _is_of(last: FailedAllocation, message: FailedAllocation) -> bool:
-    """Whether a later message may be about the event of another."""
     if not (last.is_fatal and message.is_fatal):
         return False
     before, after = _PRINTERS.index(last.printed_by), _PRINTERS.index(message.printed_by)

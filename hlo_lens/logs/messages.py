@@ -104,11 +104,7 @@ class Found(Generic[T]):
 
 @dataclass(slots=True)
 class Lines:
-    """Lines of a log that form one message, read by one rule.
-
-    Attributes:
-        stop: Text of a line that begins another message.
-    """
+    """Lines of a log that form one message, read by one rule."""
 
     source: Source
     rule: MessageRule

@@ -485,7 +485,6 @@ def _begins_another(
     stats: Mapping[str, int | HumanSize],
     single: Fields,
 ) -> bool:
-    """Whether a line repeats a field that the state has already."""
     if "ALLOCATOR_NAME" in fields:
         return bool(bins or stats or "ALLOCATOR_NAME" in single)
     return fields.get("LEAST") in bins or _stat_name(fields) in stats
@@ -529,11 +528,7 @@ class MemoryGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryShortage(Records[MemoryGroup]):
-    """Groups by size, largest first; groups overlap, so there is no total.
-
-    Attributes:
-        missing: Bytes that do not fit; None if they are not known.
-    """
+    """Groups by size, largest first; groups overlap, so there is no total."""
 
     KIND: ClassVar[str] = "memory-shortage"
     groups: tuple[MemoryGroup, ...]
@@ -622,8 +617,6 @@ def _allocations(allocations: Sequence[ProgramAllocation]) -> Iterator[MemoryGro
 
 
 class _Buffer(Protocol):
-    """A buffer of a message."""
-
     @property
     def size(self) -> HumanSize | None: ...
     @property

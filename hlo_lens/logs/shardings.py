@@ -86,8 +86,6 @@ class LoggedSharding:
 
 
 class _Values(Transformer[Any, JaxValue]):
-    """Transformer of the notation of JAX."""
-
     def STRING(self, token: str) -> str:  # noqa: N802 # a terminal
         return str(token[1:-1])
 
@@ -184,11 +182,7 @@ class ShardingBoxes:
 
 @dataclass(frozen=True, kw_only=True)
 class ShardingLog:
-    """Shardings in a log, in text order.
-
-    Attributes:
-        code_calls: Number of skipped calls, most of them source code.
-    """
+    """Shardings in a log, in text order."""
 
     values: tuple[LoggedSharding, ...] = ()
     boxes: tuple[ShardingBoxes, ...] = ()
@@ -210,12 +204,7 @@ _ARROW = re.compile(r" => [\w. ]{1,80}: ?[(\[]?(?=\{(?:devices=|replicated|manua
 
 
 def read_shardings(source: Source, others: Sequence[tuple[int, int]] = ()) -> ShardingLog | None:
-    """Return the shardings in a log; None if there are none.
-
-    Args:
-        source: The log.
-        others: Spans of other messages, which are not searched.
-    """
+    """Return the shardings in a log; None if there are none."""
     text, taken = source.text, sorted(others)
     drawings = list(_drawings(source))
     values, spans, calls = list[LoggedSharding](), [span for _, span in drawings], 0
@@ -399,18 +388,12 @@ def _drawn(
 
 
 def _agrees(one: LoggedSharding, rank: int, drawn: HloSharding) -> bool:
-    """Whether a sharding of a value of a rank gives every device the tile in the drawing."""
     sharding = one.value.sharding(rank) if len(one.value.spec or ()) <= rank else None
     return sharding is not None and len(sharding.tile_counts) <= rank and sharding.equivalent(drawn)
 
 
 def drawn_sharding(boxes: ShardingBoxes, rank: int = 2) -> HloSharding | None:
-    """Return the sharding of a drawing; None if its boxes hold different numbers of devices.
-
-    Args:
-        boxes: The drawing.
-        rank: Dimensions of the value: 1 for one row of boxes, or 2.
-    """
+    """Return the sharding of a drawing; None if its boxes hold different numbers of devices."""
     ids = tuple(device for group in boxes.devices for device in group)
     share = len(ids) // len(boxes.devices)
     if any(len(group) != share for group in boxes.devices) or len(set(ids)) != len(ids):

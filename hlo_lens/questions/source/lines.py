@@ -104,12 +104,7 @@ class SourceLines(Records[SourceLine]):
         return {k: v for k, v in self.whole._asdict().items() if v is not None}
 
     def within(self, is_wanted: Callable[[str], bool], label: str) -> SourceLines:
-        """Return the lines of some files; those of others are a residual.
-
-        Args:
-            is_wanted: Whether the lines of a file are wanted.
-            label: Label of the residual.
-        """
+        """Return the lines of some files; those of others are a residual."""
         others = [one for one in self.lines if not is_wanted(one.source_file)]
         if not others:
             return self
@@ -394,11 +389,7 @@ class LineChange:
 
 @dataclass(frozen=True, kw_only=True)
 class LineChanges(Records[LineChange]):
-    """Lines that cost more or less, by file and line.
-
-    Attributes:
-        head: Lines of the head.
-    """
+    """Lines that cost more or less, by file and line."""
 
     KIND: ClassVar[str] = "source-diff"
     lines: tuple[LineChange, ...]
@@ -428,14 +419,7 @@ def module_pairs(
 def changed_lines(
     base: ModuleDump, head: ModuleDump, before: SourceLines, after: SourceLines
 ) -> LineChanges:
-    """Return the lines of two modules that cost more or less in the head.
-
-    Args:
-        base: The module before.
-        head: The module after.
-        before: Its lines before.
-        after: Its lines after.
-    """
+    """Return the lines of two modules that cost more or less in the head."""
     names = _names_in_head(base, head)
     taken = {*names.values()}
     mine: dict[tuple[str, int, bool], SourceLine] = {}
@@ -480,7 +464,6 @@ def _both(base: Amounts, head: Amounts) -> list[int | None]:
 
 
 def _names_in_head(base: ModuleDump, head: ModuleDump) -> Mapping[_Portable, _Portable]:
-    """Return the line of the head for lines of the base that moved."""
     before, after = _tokens(base), _tokens(head)
     found: dict[_Portable, _Portable] = {}
     for file, lines in before.items():
