@@ -169,11 +169,7 @@ class Comparison:
     checked: Checked | None
 
     def report(self, *, by: str | None = None) -> Report:
-        """Return the report, the verdicts first.
-
-        Args:
-            by: ``source`` for the changed lines of the user's program alone.
-        """
+        """Return the report, the verdicts first."""
         report = self.diff.report(by=by)
         if self.checked is None:
             return report
@@ -201,18 +197,7 @@ def compare(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Compare two paths and judge the differences by rules.
-
-    Args:
-        base: Path before.
-        head: Path after.
-        pattern: Modules to compare, by their names; None for all.
-        only: Subjects to compare: ``memory``, ``collectives``, ``sharding``, ``program``.
-        heed: Noise kinds to report as changes, such as ``names``.
-        rules: Rules in short, such as ``memory.temp_bytes>+2%``.
-        force: Compare an estimate of memory with what XLA assigned, too.
-        progress: Called with modules done and modules in all.
-    """
+    """Compare two paths and judge the differences by rules."""
     parsed = [short_rule(rule) for rule in rules]
     is_limited = "program" in only and not parsed  # a rule may be about memory
     one, other = load_sides(

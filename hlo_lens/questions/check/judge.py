@@ -66,17 +66,9 @@ class Candidate:
 class Verdict:
     """Verdict of one rule on one module.
 
-    Attributes:
-        status: ``pass``, ``fail``, ``undecided``; ``not known`` for a default rule whose value is
-            known on neither side of one program.
-        rule: The rule.
-        module: Name of the module; None if no module matches the rule.
-        place: Index of the module in the head; None if it is not there.
-        base: Value in the baseline.
-        head: Value.
-        reason: Which condition failed, or why the rule is undecided; empty for a pass.
-        contributors: Largest parts of the value or its change; None for a rule that did not fail.
-        findings: Findings that a rule that failed counts, gravest first.
+    The status is ``pass``, ``fail``, ``undecided``, or ``not known`` for a default rule whose value
+    is known on neither side of one program. Without a module that matches the rule, name and place
+    are None. The reason is the condition that failed, or why the rule is undecided.
     """
 
     status: str

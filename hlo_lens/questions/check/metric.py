@@ -369,10 +369,7 @@ def counted_findings(
 ) -> tuple[Finding, ...] | str:
     """Return the findings that a metric counts, gravest first, or why they are not known.
 
-    Args:
-        metric: The metric.
-        facts: The module.
-        base: Its partner in the baseline, for ``findings.new`` and ``findings.gone``.
+    Those of ``findings.new`` and ``findings.gone`` need the partner in the baseline.
     """
     is_plain = len(metric.steps) == 2 and not metric.steps[1].selectors
     name = metric.steps[1].name if is_plain else ""

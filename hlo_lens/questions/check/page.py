@@ -83,15 +83,7 @@ def check_report(
     base: str = "",
     causes: Mapping[int, tuple[Cause, ...]] = _NO_CAUSES,
 ) -> Report:
-    """Return the report on rules.
-
-    Args:
-        judgement: Their verdicts.
-        facts: Labels and texts above the verdicts, such as the paths of both sides.
-        dumps: Arguments of commands that select a module of the head, by its place; empty for none.
-        base: Path of the baseline, for commands; empty for none.
-        causes: Causes of the changes of modules of the head, by its place.
-    """
+    """Return the report on rules."""
     verdicts = judgement.verdicts
     has_estimate = any(Kind.ESTIMATE in (one.base.kind, one.head.kind) for one in verdicts)
     section = Section(
@@ -274,11 +266,6 @@ def check_annotations(
     """Return failed and undecided rules, at the line of the cause, else of the largest contributor.
 
     A rule on findings has one for each of them, at its line.
-
-    Args:
-        judgement: Verdicts.
-        causes: Causes of the changes of modules of the head, by its place.
-        command: Command that shows the causes; empty for none.
     """
     found: list[Annotation] = []
     for verdict in sorted(judgement.verdicts, key=lambda verdict: not verdict.is_failure):

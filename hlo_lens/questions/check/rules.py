@@ -135,12 +135,8 @@ class Condition:
 class Rule:
     """A rule: it fails if one of its conditions holds.
 
-    Attributes:
-        module: Pattern to find in module names; None for all modules.
-        is_informational: Whether it is only shown.
-        place: Place where it is written.
-        name: Name given by its author; may be empty.
-        is_optional: Whether a value that is known on neither side of one program is no failure.
+    `module` is a pattern to find in names of modules, None for all; `place` is where it is written.
+    An optional rule does not fail for a value that is known on neither side of one program.
     """
 
     metric: Metric
@@ -359,13 +355,7 @@ def _thresholds(
 
 
 def rule_value(rule: Rule, module: ModuleSnapshot, partner: ModuleSnapshot | None = None) -> Value:
-    """Return the value of a rule's metric.
-
-    Args:
-        rule: The rule.
-        module: The module.
-        partner: Its partner in the baseline, for counts of new findings.
-    """
+    """Return the value of a rule's metric."""
     metric, facts = rule.metric, module.facts
     if metric.root == ROOT:
         base = partner if metric.counts_changes else None

@@ -68,17 +68,9 @@ class Consequence:
 class Cause:
     """A cause of the changes of a module; what changed is its type.
 
-    Attributes:
-        what: Its description.
-        sources: Lines of the user's program; empty if it has none.
-        names: Arguments and results that changed.
-        affected: Arguments and results that it explains.
-        reached: Further lines that it explains.
-        delta_bytes: Increase of the memory that must fit, its consequences included; None if not
-            known.
-        delta_bytes_of: Figure that increases: ``total_bytes``; None without bytes.
-        delta_wire_bytes: Increase of the bytes on the wire in one run that it explains.
-        consequences: What follows from it.
+    `names` are arguments and results that changed, `affected` those that it explains, `reached`
+    further lines that it explains. Bytes include its consequences; None where they are not known.
+    `delta_bytes` is of the memory that must fit (`delta_bytes_of` names the figure).
     """
 
     what: str
@@ -121,19 +113,10 @@ _BOTH_KINDS = (("added", "removed"), ("removed", "added"))
 class Changes:
     """Changes of a module in which causes are found; None where they are not known.
 
-    Attributes:
-        program: Edits of the program by line.
-        rows: Changes by line.
-        shardings: Changes of arguments, results and annotations.
-        donations: Aliases lost and gained.
-        toolchain: Change of the compiler; empty for none.
-        forms: Forms of the texts in which versions of JAX and XLA differ, in words.
-        alike: What both sides name, and is the same: ``compiler``, ``flags``, ``target``.
-        flags: Flags of XLA that differ, with both values.
-        meshes: Meshes of base and head as text; None if not known.
-        first_use: Returns the line that first uses an argument of the head.
-        call_line: Line that calls the jitted function; None if it is not known.
-        moved: Modules that only one side has, with operations that the other side has here.
+    `forms` are forms of the texts in which versions of JAX and XLA differ, in words; `alike` is what
+    both sides name, and is the same (compiler, flags, target); `flags` of XLA differ, with both
+    values; `moved` are modules of one side alone with operations that the other side has here.
+    `first_use` returns the line that first uses an argument of the head.
     """
 
     program: ProgramLines | None = None
@@ -188,12 +171,7 @@ class Changes:
         return bool(edits) and not is_other and not any(one.nets for one in edits)
 
     def adapts(self, cause: Cause, *, has_others: bool) -> bool:
-        """Return whether lines are computed from changed arguments, and have no new operations.
-
-        Args:
-            cause: Cause with the lines.
-            has_others: Whether arguments came or went, with operations of their own.
-        """
+        """Return whether lines are computed from changed arguments, and have no new operations."""
         if self.program is None or (self.is_novel(cause) and not has_others):
             return isinstance(cause, LineChanged) and cause.is_constraint_alone
         edits = [self.edits(source) for source in cause.sources]
@@ -673,14 +651,7 @@ _LEAST_MOVED = 0.5
 def moved_operations(
     program: ProgramLines, module: str, opcodes: Counter[str], *, is_out: bool
 ) -> MovedOutOfJit | None:
-    """Return that the operations of a module of one side alone were, or are, in another module.
-
-    Args:
-        program: Edits of the other module.
-        module: Name of the module that is new, or gone.
-        opcodes: Opcodes of its operations.
-        is_out: Whether it is new.
-    """
+    """Return that the operations of a module of one side alone were, or are, in another module."""
     kind, way, has = ("removed", "out of", "has") if is_out else ("added", "into", "had")
     moved = sum((edits.net(kind) for edits in program.lines.values()), Counter[str]()) & opcodes
     if moved.total() < max(2, _LEAST_MOVED * opcodes.total()):

@@ -63,11 +63,7 @@ class Diff(DumpDiff):
         return pd.DataFrame.from_records(rows, columns=columns)
 
     def report(self, *, by: str | None = None) -> Report:
-        """Return the report that ``hlo-lens diff`` prints.
-
-        Args:
-            by: ``source`` for the changed lines of the user's program alone.
-        """
+        """Return the report that ``hlo-lens diff`` prints."""
         from hlo_lens.questions.diff.page import diff_report
 
         report = diff_report(self, (self.base.path, self.head.path), by=by)
@@ -140,11 +136,6 @@ def diff_sides(
 
 def compare_programs(base: HloModule, head: HloModule, *, heed: Sequence[str] = ()) -> ProgramDiff:
     """Return the differences of two programs, whatever their names.
-
-    Args:
-        base: Before.
-        head: After.
-        heed: Noise kinds that count as changes, such as ``names``.
 
     Raises:
         UsageError: If there is no noise kind of a name.

@@ -97,13 +97,7 @@ def edit_flow(
     modules: tuple[HloModule, HloModule],
     is_backward: Callable[[Edit], bool],
 ) -> EditFlow:
-    """Return the dataflow between edited lines.
-
-    Args:
-        edits: Edits with their lines in the head.
-        modules: Base and head.
-        is_backward: Whether an edit is of the backward pass.
-    """
+    """Return the dataflow between edited lines."""
     if len(edits) > _MOST_EDITS:
         return NO_FLOW
     sides = _Side(modules[0]), _Side(modules[1])
@@ -195,12 +189,9 @@ INTO, OUT_OF, UNROLLED, SCANNED, TRIPS = "into", "out of", "unrolled", "scanned"
 class LoopChange(NamedTuple):
     """Change of a loop around most of the operations that are in other loops than before.
 
-    Attributes:
-        kind: One of the names above.
-        trips: Trip count of the loop, times that its body appears; of the base for other trips.
-        trips_after: Trip count in the head, for other trips.
-        is_step: Whether most products of the program are in it, those of the backward pass too.
-        lines: Lines of its operations.
+    `kind` is one of the names above. `trips` is the trip count of the loop, times that its body
+    appears; of the base for other trips, with `trips_after` in the head. `is_step` is whether most
+    products of the program are in it, those of the backward pass too.
     """
 
     kind: str

@@ -42,11 +42,8 @@ if TYPE_CHECKING:
 class LineDiff(Records[LineRow]):
     """Changes by line: most bytes first, then most instructions.
 
-    Attributes:
-        lines: The lines.
-        causes: Causes of the changes.
-        is_source: Whether instructions are those before optimizations; None if not known.
-        is_source_equal: Whether these are equal on both sides.
+    `is_source` is whether instructions are those before optimizations, None if not known, and
+    `is_source_equal` whether these are equal on both sides.
     """
 
     KIND: ClassVar[str] = "line-diff"

@@ -104,11 +104,7 @@ class ModuleLines:
         return found
 
     def nested(self, names: Mapping[str, str]) -> dict[str, Counter[tuple[Nest, bool]]]:
-        """Return the operations of each line by the loops around them, and if they are products.
-
-        Args:
-            names: Names of lines in the head, where these differ.
-        """
+        """Return the operations of each line by the loops around them, and if they are products."""
         links, opcodes = self.module.links, self.module.opcodes
         around, keys = nests(self.module), self.origins.places.key
         rows: Counter[tuple[str | None, Nest, bool]] = Counter()
@@ -171,13 +167,7 @@ Operations: TypeAlias = "Mapping[str, frozenset[str]]"
 
 
 def line_partners(votes: Votes, before: Operations, after: Operations) -> dict[str, str]:
-    """Return the line of the head for lines of the base.
-
-    Args:
-        votes: Line of the base and line of the head, with their unchanged instructions.
-        before: Opcodes of the operations of each line of the base.
-        after: Those of the head.
-    """
+    """Return the line of the head for lines of the base."""
     found: dict[str, str] = {}
     kept: set[str] = set()
 
@@ -337,17 +327,10 @@ class LineEdits:
 class ProgramLines:
     """Edits of a program by line.
 
-    Attributes:
-        lines: Place in the head to its edits.
-        is_source: Whether the texts from before optimizations were compared.
-        recomputed: Number of recomputed instructions in base and head.
-        shifted: Place in the base to the place in the head, where they differ.
-        new: Lines that only the head has, with the opcodes of their instructions.
-        gone: Lines that only the base has, likewise.
-        novel: Opcodes of operations that only one side has, besides those around loops.
-        flow: Dataflow between the lines.
-        loop: Change of a loop around most operations that are in other loops; None for none.
-        loop_lines: Lines of such loops.
+    Lines are those of the head; `shifted` has those of the base where they differ. `new` and `gone`
+    lines are of one side alone, with the opcodes of their instructions; `novel` are opcodes of
+    operations that only one side has, besides those around loops. `recomputed` are numbers of
+    instructions in base and head. `loop` is a change of the loop around most operations.
     """
 
     lines: Mapping[Place, LineEdits]
@@ -365,14 +348,7 @@ class ProgramLines:
 def program_lines(
     diff: ProgramDiff, base: HloModule, head: HloModule, *, is_source: bool
 ) -> ProgramLines:
-    """Return the edits of two programs by line.
-
-    Args:
-        diff: Their comparison.
-        base: The program before.
-        head: The program after.
-        is_source: Whether they are the texts from before optimizations.
-    """
+    """Return the edits of two programs by line."""
     sides = ModuleLines(base), ModuleLines(head)
     rows = diff.matched_rows
     matched = [*islice(rows.items(), 0, None, max(1, len(rows) // _MOST_VOTES))]

@@ -78,13 +78,7 @@ class MemoryDiff:
 def memory_diff(
     base: ModuleSnapshot, head: ModuleSnapshot, *, is_forced: bool = False
 ) -> MemoryDiff | None:
-    """Return the changes of a module's memory; None where neither side has any.
-
-    Args:
-        base: Before.
-        head: After.
-        is_forced: Whether to compare an estimate with what XLA assigned.
-    """
+    """Return the changes of a module's memory; None where neither side has any."""
     mine, yours = base.facts.memory, head.facts.memory
     if mine is None and yours is None:
         return None
@@ -288,11 +282,7 @@ def peak_diff(
 ) -> PeakDiff:
     """Return the differences of two peaks; None is the peak of an empty space.
 
-    Args:
-        base: Before.
-        head: After.
-        space: Name of the space; empty for that of the peaks.
-        rest: Allocated bytes beyond those at the peak; None if they are not known.
+    `rest` is allocated bytes beyond those at the peak; None if they are not known.
     """
     peak = head or base
     assert peak is not None

@@ -155,18 +155,7 @@ def module_diff(
     is_forced: bool = False,
     heed: Collection[Noise] = (),
 ) -> ModuleDiff:
-    """Return the changes of one module.
-
-    Args:
-        base: Before.
-        head: After.
-        note: Note on the pair.
-        program: Comparison of their HLO texts, if both have one.
-        changes: Edits by line, flags, meshes and modules of one side, as far as they are known.
-        subjects: Subjects to compare, of `SUBJECTS`.
-        is_forced: Whether to compare an estimate of memory with what XLA assigned.
-        heed: Kinds of noise that are reported as changes.
-    """
+    """Return the changes of one module."""
     base = with_folders_of(base, head)
     shardings = sharding_diff(base, head)
     if program is not None and shardings is not None and shardings.renamed:

@@ -56,13 +56,7 @@ _MOST_NAMES = 8
 
 
 def diff_report(diff: DumpDiff, names: tuple[str, str], *, by: str | None = None) -> Report:
-    """Return the report on a diff.
-
-    Args:
-        diff: Changes of all modules.
-        names: Paths of the two sides.
-        by: ``source`` for the changed lines of the user's program alone.
-    """
+    """Return the report on a diff."""
     shown = [one for one in diff.modules if not one.identical or one.unknown]
     shown.sort(key=lambda one: [-abs(size) for size in _deltas(one)])
     if not shown and len(diff.modules) == 1:

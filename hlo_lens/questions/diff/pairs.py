@@ -34,11 +34,8 @@ def pair_items(
 ) -> list[tuple[T | None, T | None]]:
     """Return the pairs of two lists, then the items of one side with None, in order.
 
-    Args:
-        base: Items of one side.
-        head: Items of the other.
-        stages: Key functions, strictest first; None or "" excludes an item from a stage.
-        order: Sort key of items with equal keys; equal for equal items.
+    Stages are keys, strictest first, of which None or "" excludes an item; `order` sorts items with
+    equal keys.
     """
     unpaired = dict(enumerate(base)), dict(enumerate(head))
     pairs: list[tuple[T | None, T | None]] = []
@@ -224,12 +221,7 @@ def pair_modules(
 ) -> ModulePairs:
     """Return the pairs of the modules of two dumps.
 
-    Args:
-        base: Modules before.
-        head: Modules after.
-        base_copies: Indices of copies in the base, each with that of the module it repeats; modules
-            with equal fingerprints are copies without being named here.
-        head_copies: The same in the head.
+    Modules with equal fingerprints are copies, and those named here with the one that they repeat.
     """
     mine, yours = _distinct(base, base_copies or {}), _distinct(head, head_copies or {})
     names = {plain_name(one.name) for _, one in mine}, {plain_name(one.name) for _, one in yours}

@@ -95,12 +95,8 @@ class SideModule:
 class LoadedSide:
     """All modules of a side.
 
-    Attributes:
-        path: Where they come from, for messages.
-        modules: The modules.
-        is_snapshot: Whether only snapshots are known.
-        selection: Regular expression with which a snapshot was saved; None for all modules.
-        note: Line that says which modules are left out; empty for none.
+    `path` is for messages, `selection` the regular expression with which a snapshot was saved, None
+    for all modules, and `note` a line on modules that are left out; empty for none.
     """
 
     path: str
@@ -190,14 +186,7 @@ def load_sides(
 ) -> tuple[LoadedSide, LoadedSide]:
     """Return both sides, with the fingerprints that comparing and pairing them needs.
 
-    Args:
-        base: Before.
-        head: After.
-        pattern: Modules in whose names this is found; None for all.
-        progress: Called with modules done and modules in all, of each side.
-        with_programs: Whether programs are compared, which snapshots need fingerprints for.
-        limits_estimate: Whether memory of large modules is not estimated; ignored if a side is a
-            snapshot.
+    With `limits_estimate` the memory of large modules is not estimated, but against a snapshot.
 
     Raises:
         UnknownNameError: If the pattern is found in no name of either side.
@@ -255,12 +244,6 @@ def load_side(
     limits_estimate: bool = False,
 ) -> LoadedSide:
     """Return the modules of one side: a path, a program, a dump or a snapshot.
-
-    Args:
-        side: The side.
-        pattern: Modules in whose names this is found; None for all.
-        progress: Called with modules done and modules in all.
-        limits_estimate: Whether memory of large modules is not estimated.
 
     Raises:
         UnknownNameError: If the pattern is found in no name.

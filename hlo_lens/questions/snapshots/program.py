@@ -47,10 +47,7 @@ Options = dict[str, dict[str, str]]
 class SavedProgram:
     """Program of a module in a snapshot.
 
-    Attributes:
-        packed: Its texts; None if they were left out.
-        reason: Why they were left out; empty if they are there.
-        path: The snapshot, for messages.
+    Texts that were left out are None, with the reason; `path` is the snapshot, for messages.
     """
 
     packed: str | None = None

@@ -200,14 +200,7 @@ def _table(
     is_sorted: bool = False,
     texts: Mapping[str | None, int] | None = None,
 ) -> dict[str, object] | None:
-    """Return the table of some records; if sorted, equal ones once with their number.
-
-    Args:
-        kind: Class of the records.
-        records: The records; None for no table.
-        is_sorted: Whether their order means nothing.
-        texts: Texts that cells refer to by their number.
-    """
+    """Return the table of some records; if sorted, equal ones once with their number."""
     if records is None:
         return None
     names = saved_names(kind)
