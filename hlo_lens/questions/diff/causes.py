@@ -113,9 +113,9 @@ _BOTH_KINDS = (("added", "removed"), ("removed", "added"))
 class Changes:
     """Changes of a module in which causes are found; None where they are not known.
 
-    `forms` are forms of the texts in which versions of JAX and XLA differ, in words; `alike` is what
-    both sides name, and is the same (compiler, flags, target); `flags` of XLA differ, with both
-    values; `moved` are modules of one side alone with operations that the other side has here.
+    `forms` are forms of the texts in which versions of JAX and XLA differ, in words; `alike` is
+    what both sides name, and is the same (compiler, flags, target); `flags` of XLA differ, with
+    both values; `moved` are modules of one side alone with operations that the other side has here.
     `first_use` returns the line that first uses an argument of the head.
     """
 
