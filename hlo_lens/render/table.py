@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cached_property, partial
 from importlib import import_module
 from itertools import compress, islice
-from typing import TextIO, TypeAlias, overload
+from typing import Any, TextIO, TypeAlias
 
 from hlo_lens.render.result import Column, Result, Row, Unit, format_cell
 
@@ -195,11 +195,7 @@ class Sections(Sequence[Section]):
     def __len__(self) -> int:
         return len(self._made)
 
-    @overload
-    def __getitem__(self, index: int) -> Section: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Section]: ...
-    def __getitem__(self, index: int | slice) -> Section | Sequence[Section]:
+    def __getitem__(self, index: Any) -> Any:  # a section, or several for a slice
         return self._made[index]
 
 

@@ -49,9 +49,6 @@ class RowObjects(Rows[Mapping[str, object]]):
 
 # ---- values -------------------------------------------------------------------------------------
 
-_WRITTEN = 1 << 20
-"""Characters that are written at once."""
-
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
@@ -67,17 +64,8 @@ _encoded = json.JSONEncoder(check_circular=False, default=_listed).encode
 
 def render_json(report: Report, out: TextIO, options: RenderOptions) -> None:
     """Write the report's data: full integers, keys in a fixed order, ASCII only."""
-    pieces: list[str] = []
-    length = 0
-    for piece in _pieces(report.data, ""):
-        pieces.append(piece)
-        length += len(piece)
-        if length > _WRITTEN:
-            out.write("".join(pieces))
-            pieces.clear()
-            length = 0
-    pieces.append("\n")
-    out.write("".join(pieces))
+    out.writelines(_pieces(report.data, ""))
+    out.write("\n")
 
 
 def _pieces(value: object, indent: str) -> Iterator[str]:

@@ -460,21 +460,21 @@ def loop_notes(levels: Loops) -> Iterator[str]:
 def tree_lines(levels: Loops) -> Iterator[str]:
     """Yield the levels as a tree: each loop with its trip count, below it its communication."""
     listed = levels.levels
+
+    def has_more(depth: int, later: Sequence[int]) -> bool:  # before its parent ends
+        return next((other for other in later if other <= depth), None) == depth
+
     for place, level in enumerate(listed):
         later = [other.depth for other in listed[place + 1 :]]
         above = range(1, level.depth)
-        bars = "".join("│  " if _has_more(depth, later) else "   " for depth in above)
-        is_last = not _has_more(level.depth, later)
-        branch = "" if not level.depth else "└─ " if is_last else "├─ "
+        bars = "".join("│  " if has_more(depth, later) else "   " for depth in above)
+        branch, below = ("├─ ", "│  ") if has_more(level.depth, later) else ("└─ ", "   ")
+        if not level.depth:
+            branch = below = ""
         yield f"{bars}{branch}{_title(level)}".rstrip()
-        below = "" if not level.depth else "   " if is_last else "│  "
         inside = "│  " if later and later[0] > level.depth else "   "
         for group in level.groups.groups:
             yield f"{bars}{below}{inside}{_line(group, level)}".rstrip()
-
-
-def _has_more(depth: int, later: Sequence[int]) -> bool:
-    return next((other for other in later if other <= depth), None) == depth
 
 
 def _title(level: LoopLevel) -> str:

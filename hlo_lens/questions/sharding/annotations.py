@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from hlo_lens.hlo.columns import END, OPERANDS_END, STRIDE
 from hlo_lens.questions.sharding.placement import custom_call_target
 from hlo_lens.render.result import NOT_SAVED, Records
 from hlo_lens.shapes.named_sharding import partition_spec_text
@@ -118,7 +117,9 @@ def sharding_annotations(table: InstructionTable, given: Mesh | None = None) -> 
         return ", ".join(text or "?" for text in texts) if any(texts) else None
 
     found = [*_bodies(table)]
-    for row in _rows(table):
+    words = (_SHARDY, *_TARGET_WORDS)
+    rows = {row for word in words for row in module.columns.rows_with_attribute_text(word)}
+    for row in sorted(rows):
         instruction = table.instruction(row)
         attributes, target = instruction.frontend_attributes, custom_call_target(instruction)
         names = [target]
@@ -142,17 +143,6 @@ def sharding_annotations(table: InstructionTable, given: Mesh | None = None) -> 
             for name in names
         )
     return ShardingAnnotations(annotations=tuple(found))
-
-
-def _rows(table: InstructionTable) -> Iterator[int]:
-    columns = table.module.columns
-    text, spans = columns.source.text, columns.spans
-    found = set(columns.rows_with_attribute_text(_SHARDY))
-    for row in table.rows_of({"custom-call"}):
-        start, end = spans[row * STRIDE + OPERANDS_END], spans[row * STRIDE + END]
-        if any(text.find(word, start, end) >= 0 for word in _TARGET_WORDS):
-            found.add(row)
-    yield from sorted(found)
 
 
 def _bodies(table: InstructionTable) -> Iterator[Annotation]:
