@@ -309,16 +309,10 @@ class LoopTrips:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveTotals:
-    """Figures of the collectives of a module, of one run unless `static`.
+    """Figures of the collectives of a module by kind, of one run unless `static`.
 
-    Attributes:
-        static: Kind to instructions in the text.
-        dynamic: Kind to executions in one run; None if a trip count is not known.
-        rows: Each collective once.
-        unknown_opcodes: Opcodes named like collectives that are not known, and not counted.
-        mesh: Mesh that axes are named by, the first of all `meshes`.
-        loops: The loops of the program, in the order of the text.
-        dynamic_is_at_most: Kind to whether `dynamic` is an upper bound.
+    None if a trip count is not known. `unknown_opcodes` are named like collectives, and not
+    counted; `loops` has the loops of the program in the order of the text.
     """
 
     static: Mapping[str, int]

@@ -188,13 +188,10 @@ _ELEMENTS = Route(TUPLES | {"opt-barrier"})
 
 
 class DividedDimension(NamedTuple):
-    """One dimension of an operand, and the axes that divide it.
+    """One dimension of an operand, and the axes that divide it, most major first; () for none.
 
-    Attributes:
-        position: Which operand.
-        axes: Mesh axes that divide it, most major first; () for none.
-        origin: Name of the argument or instruction with the sharding.
-        is_needed: Whether the operation combines elements along it: sums, sorts, shifts, ...
+    `origin` is the name of the argument or instruction with the sharding; `is_needed` whether the
+    operation combines elements along it: sums, sorts, shifts, ...
     """
 
     position: int
@@ -471,14 +468,11 @@ class MovedAxis(NamedTuple):
 class ChangedAxes:
     """A constraint that leaves out axes of its operand, or has them at other dimensions.
 
-    Attributes:
-        argument: Number of the parameter that it constrains, or a part of it; None for others.
-        axes: Axes that divide the operand, and that the constraint has nowhere.
-        origin: Name of the argument or instruction that the axes come from.
-        kept: Axes of each dimension if it kept those that it leaves out.
-        elements: Elements that a device has of the constrained value; None if not known.
-        paths: Operation paths of the constraint and of what computes its operand.
-        place: Line to blame; None if not known.
+    `axes` are those that it has nowhere, from an argument or instruction `origin`. `argument` is
+    the number of the parameter that it constrains, or a part of it; None for others. `kept` has the
+    axes of each dimension if it kept those that it leaves out, `elements` those that a device has
+    of the value, `paths` the operation paths of it and of what computes its operand; `place` is the
+    line to blame.
     """
 
     name: str

@@ -164,13 +164,9 @@ K = TypeVar("K", bound="Hashable")
 
 
 class Transfer(NamedTuple):
-    """One asynchronous transfer.
+    """One asynchronous transfer between instructions of one computation.
 
-    Attributes:
-        start: The instruction that starts it with its operands.
-        done: The instruction that ends it, in the same computation.
-        size_bytes: Bytes to send each time; None if unknown.
-        link: Equal for transfers that share links.
+    `size_bytes` are sent each time, None if unknown; transfers of equal `link` share links.
     """
 
     start: HloInstruction

@@ -1,20 +1,17 @@
-"""Mesh axes along which the devices of a collective differ.
+"""Mesh axes along which the devices of a collective differ; slices of a mesh.
 
 A mesh is taken from, in this order: the caller; the arguments' shardings, where the framework that
-compiled the module is at hand; the meshes of Shardy and of shardings by mesh axes,
-in the module's text, then in the text from before optimizations, which still has them; the program
-as lowered (``module.mlir``), which has all meshes where these texts have one; mesh-form replica
-groups with axis names that no other mesh has. Where the text names no axes, the sizes alone are
-inferred from the steps between device ids in shardings and groups, and the axes are named
-``axis_0``, ``axis_1``, ... as XLA itself names such axes.
+compiled the module is at hand; the meshes of Shardy and of shardings by mesh axes, in the module's
+text, then in the text from before optimizations; the program as lowered (``module.mlir``);
+mesh-form replica groups with axis names that no other mesh has. Where the text names no axes, the
+sizes alone are inferred from the steps between device ids in shardings and groups, and the axes are
+named ``axis_0``, ``axis_1``, ... as XLA itself names such axes.
 
 A program for several slices has a mesh of all devices and a text of one slice, whose device ids
 count the devices of a slice.
 
 Sources: xla/hlo/ir/mesh_and_axis.cc (sub-axes ``'x':(pre)size``), xla/service/spmd/shardy/
 constants.h, as of August 2026.
-
-Also: slices of a mesh, and meshes that the user names.
 """
 
 from __future__ import annotations

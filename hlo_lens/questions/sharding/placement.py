@@ -119,13 +119,10 @@ class EntryText:
 class ModuleShardings:
     """The texts of a module and its meshes.
 
-    Attributes:
-        before: The text from before optimizations; None if there is no other, or if it has
-            other parameters or results than `own`.
-        is_per_device: Whether shapes of `own` are those of one device.
-        num_devices: Partitions of the program; of all slices if only `before` has them.
-        meshes: Meshes for specs, in the order in which they are tried.
-        is_given: Whether the user named the mesh; names in the texts are then ignored.
+    `before` is the text from before optimizations, None if it has other parameters or results;
+    `is_per_device` whether shapes of `own` are those of one device; `num_devices` counts partitions,
+    of all slices if only `before` has them; specs are over the first fitting of `meshes`, of the
+    user alone if `is_given`.
     """
 
     own: EntryText

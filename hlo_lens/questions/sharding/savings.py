@@ -1,22 +1,18 @@
 """Memory that other shardings could save: donation of arguments, replicated values.
 
 Donation: XLA lets an output have a parameter's buffer where the program says so:
-``input_output_alias`` names both, ``buffer_donor`` names the parameter and leaves the output to
-XLA, which takes one of as many bytes in the same memory space
-(optimize_input_output_buffer_alias.cc in xla/hlo/transforms). JAX names both where shape, element
-type, layout and sharding of an argument and a result are the same (jax/_src/interpreters/mlir.py,
-_set_up_aliases, of jax 0.10.2). This pass compares the same: global shapes where both are known,
-else those of one device. Where JAX leaves the sharding of a result to XLA, no text has it: an
-output of the same shape and type may then have the memory (XLA aliases them if the parts of a
-device have as many bytes), but its sharding is not known.
+``input_output_alias`` names both, ``buffer_donor`` leaves the output to XLA, which takes one of as
+many bytes in the same memory space (optimize_input_output_buffer_alias.cc). JAX names both where
+shape, element type, layout and sharding of an argument and a result are the same
+(jax/_src/interpreters/mlir.py, _set_up_aliases, of jax 0.10.2). This pass compares the same: global
+shapes where both are known, else those of one device. Where JAX leaves the sharding of a result to
+XLA, no text has it: an output of the same shape and type may then have the memory.
 
-Replication: a mesh axis is free for a value that is not divided along it: all devices along it hold
-the same. If the axis, of n devices, divides a dimension of one device's part evenly, dividing that
-dimension over it too leaves each device 1/n of its bytes; the rest is saved, at the cost of
-communication where the whole value is needed. An output in a donated argument's memory is not
-counted again, nor one that could have the memory of an argument: it is the argument, updated, and
-divided with it. Bytes saved count the padding of a TPU's tiles, with the layout of the value: XLA
-may choose another one.
+Replication: a mesh axis is free for a value that is not divided along it. If the axis, of n
+devices, divides a dimension of one device's part evenly, dividing it leaves each device 1/n of its
+bytes; the rest is saved, at the cost of communication where the whole value is needed. An output
+that has, or could have, the memory of an argument is not counted again. Bytes saved count the
+padding of a TPU's tiles, with the layout of the value: XLA may choose another one.
 """
 
 from __future__ import annotations
