@@ -138,7 +138,9 @@ class Collective:
     op_name: Annotated[str | None, "scope path of the framework"] = None
     source_file: Annotated[str | None, "file of the user's program"] = None
     source_line: Annotated[int | None, "1-based line in it"] = None
-    source_target_pairs: Annotated[tuple[tuple[int, ...], ...] | None, "transfers"] = _of_text()
+    source_target_pairs: Annotated[tuple[tuple[int, ...], ...] | None, "source, target"] = (
+        _of_text()
+    )
     axis_parts: Annotated[tuple[str, ...] | None, "axes or parts that groups are exactly"] = None
     moves_nothing: Annotated[bool, "whether each group is one device"] = False
     is_at_most: Annotated[bool, "whether count or bytes are an upper bound"] = False
@@ -185,7 +187,7 @@ class Collective:
         return f"{self.source_file}:{self.source_line}" if self.source_line else self.source_file
 
     @property
-    def wire_bytes_per_run(self) -> Annotated[int | None, Unit.BYTES, "the same of one run"]:
+    def wire_bytes_per_run(self) -> Annotated[int | None, Unit.BYTES, "bytes sent in one run"]:
         return _scaled(self.wire_bytes_per_device, self.dynamic_count)
 
     @property
@@ -197,7 +199,7 @@ class Collective:
         return None if self.covered_ratio is None else self.covered_ratio < 1
 
     @property
-    def uncovered_bytes_per_run(self) -> Annotated[int | None, Unit.BYTES, "not covered bytes"]:
+    def uncovered_bytes_per_run(self) -> Annotated[int | None, Unit.BYTES, "bytes not covered"]:
         """Least bytes that leave each device in one run while no work runs; None if unknown."""
         size, ratio = self.wire_bytes_per_run, self.covered_ratio
         if size == 0 or self.is_exposed is None or size is None:
