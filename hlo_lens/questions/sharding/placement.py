@@ -120,9 +120,9 @@ class ModuleShardings:
     """The texts of a module and its meshes.
 
     `before` is the text from before optimizations, None if it has other parameters or results;
-    `is_per_device` whether shapes of `own` are those of one device; `num_devices` are partitions, of
-    all slices if only `before` has them; specs are over the first fitting of `meshes`, of the user
-    alone if `is_given`.
+    `is_per_device` says whether shapes of `own` are those of one device; `num_devices` counts
+    partitions, of all slices if only `before` has them; specs are over the first fitting of
+    `meshes`, of the user alone if `is_given`.
     """
 
     own: EntryText
