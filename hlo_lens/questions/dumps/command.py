@@ -82,7 +82,6 @@ def passes(path: str, words: tuple[str, ...], reading: Reading, output: Output) 
 _SHOW_EXAMPLE = """\b
 Example:
   hlo-lens show DIR --module jit_step all-gather.3 while.36
-  hlo-lens show DIR -n 0
 """
 
 

@@ -46,17 +46,16 @@ _error, _warning, _note = (partial(Finding, level) for level in ("error", "warni
 
 # ---- flags --------------------------------------------------------------------------------------
 
-_IF_MISSING = "remove it if the module you look for is missing"
 _LOSSES = {
     r"buffer_assignment_analysis: false": (
         "no live ranges: the values alive at the peak are not known",
         "remove it",
     ),
     r"disable_metadata: true": ("no source lines and no names of operations", "remove it"),
-    r"hlo_module_re: .*": ("only modules whose name matches are written", _IF_MISSING),
+    r"hlo_module_re: .*": ("only modules whose name matches are written", "remove it"),
     r"max_hlo_modules: .*": (
         "XLA stops dumping after this number of modules, without a message",
-        _IF_MISSING,
+        "remove it",
     ),
 }
 """Flags by which a dump lacks something, as its debug_options have them: what, and what to do."""
@@ -132,10 +131,8 @@ def _dump_findings(dump: Dump, modules: Sequence[ModuleDump]) -> list[Finding]:
     late = [m for m in done if m.before_text is None and not _has_stage(BEFORE, m)]
     findings: list[Finding] = []
     if early:
-        what = (
-            f"{len(early)} of {len(whole)} modules have no final text, such as {early[0].name}: "
-            "the compile failed, was killed or still runs, or XLA found a compiled one in its cache"
-        )
+        what = f"{len(early)} of {len(whole)} modules have no final text, such as {early[0].name}: "
+        what += "the compile failed, still runs, or XLA found a compiled one in its cache"
         findings.append(_warning(what, "see the end of the program's log: hlo-lens report LOG"))
     if bare:
         what = f"{len(bare)} of {len(done)} modules have no buffer assignment, such as "
@@ -186,15 +183,11 @@ _USUAL_REASONS = (
 
 _FLAGS = 'XLA_FLAGS="--xla_dump_to=/tmp/dump --xla_dump_hlo_as_text"'
 _RECIPES = {
-    "JAX, Flax, MaxText": f"{_FLAGS} python train.py",
-    "PyTorch/XLA": f"{_FLAGS} python train.py",
+    "JAX, Flax, MaxText, PyTorch/XLA": f"{_FLAGS} python train.py",
     "TensorFlow": f'{_FLAGS} TF_XLA_FLAGS="--tf_xla_auto_jit=2" python train.py',
     "several processes": "--xla_dump_to=/tmp/dump/rank_$RANK: one folder for each",
     "every pass": "add --xla_dump_hlo_pass_re=.* for hlo-lens passes",
-    "one function alone": "add --xla_dump_hlo_module_re=.*train_step.*",
-    "no run at all": (
-        "jax.jit(f).lower(*args).compile() writes the dump; arguments may be abstract"
-    ),
+    "no run at all": "jax.jit(f).lower(*args).compile(); arguments may be abstract",
 }
 """Purposes of a dump, with the command or flag for each."""
 
@@ -257,12 +250,9 @@ _PACKAGES = (
 
 def _installed_versions() -> dict[str, str | None]:
     """Return the versions of packages that matter for dumps; None for jax that is not installed."""
-    versions: dict[str, str | None] = {
-        "hlo-lens": __version__,
-        "Python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        **dict.fromkeys(("jax", "jaxlib")),
-    }
+    system = f"{platform.system()} {platform.machine()}"
+    versions: dict[str, str | None] = {"hlo-lens": __version__, "Python": platform.python_version()}
+    versions |= {"system": system, "jax": None, "jaxlib": None}
     for name in _PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
@@ -270,13 +260,12 @@ def _installed_versions() -> dict[str, str | None]:
 
 
 def _cache_text() -> str:
-    state = cache_state()
+    state, texts = cache_state(), []
     used = f"{format_bytes(state.compiles_bytes)} of at most {format_bytes(state.most_bytes)}"
-    parts = [f"{plural(state.compiles, 'compile')}, {used}"]
     if state.environments:
         size = format_bytes(state.size_bytes - state.compiles_bytes)
-        parts.append(f"environments {', '.join(state.environments)}, {size}")
-    return f"{state.path}: {'; '.join(parts)}"
+        texts = [f"environments {', '.join(state.environments)}, {size}"]
+    return f"{state.path}: {'; '.join([plural(state.compiles, 'compile') + ', ' + used, *texts])}"
 
 
 def _lines(findings: Iterable[Finding]) -> Iterator[tuple[str, str]]:

@@ -299,7 +299,6 @@ SAME = "same"
 DIFFERENT = "different"
 MISSING = "not in all processes"
 UNKNOWN = "not known"
-
 _ORDER = (DIFFERENT, UNKNOWN, MISSING, SAME)
 
 

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from hlo_lens.render.result import Row
 
 _PROBLEMS_SHOWN = 5
-_PROCESSES_SHOWN = 4
-_CHANGES_SHOWN = 2
 
 _ORDERS = {
     "peak": "largest peak first",
@@ -142,7 +140,7 @@ def _facts(
     if step is not None and step.mark == STEP:
         yield "step", _step_text(step, groups)
     if across is not None:
-        folders = f"{len(across.processes)}: {listed(across.processes, _PROCESSES_SHOWN)}"
+        folders = f"{len(across.processes)}: {listed(across.processes, 4)}"
         if across.are_processes:
             yield "processes", folders
         else:
@@ -231,8 +229,8 @@ def _notes(facts: Sequence[ListingFacts], groups: ModuleGroups) -> Iterator[str]
         yield f"{len(bad) - _PROBLEMS_SHOWN} more modules have problems"
     gaps = [module.gaps for module in facts if module.gaps]
     if gaps:
-        where = plural(len(gaps), "module")
-        yield f"{plural(sum(gaps), 'gap')} in {where}; hlo-lens report shows where"
+        count = f"{plural(sum(gaps), 'gap')} in {plural(len(gaps), 'module')}"
+        yield f"{count}; hlo-lens report shows where"
     left_out = sum(module.is_estimate_left_out for module in facts)
     if left_out:
         yield (

@@ -46,8 +46,6 @@ _TRACKED = {
     "name": "instructions and computations with this name",
 }
 
-_START = "pipeline-start"
-
 
 def kind_of(subject: str) -> str:
     """Return what a word of the user names: a key of `_TRACKED`."""
@@ -83,7 +81,7 @@ class PassChange:
     def where(self) -> str:
         if self.pipeline is None:
             return f"between the last pass and {self.stage}"
-        if self.after == _START:
+        if self.after == "pipeline-start":
             return f"before pipeline {self.pipeline} began"
         nested = f", before its pipeline {self.nested}" if self.nested else ""
         return f"by {self.after} in pipeline {self.pipeline}{nested}"
@@ -228,7 +226,7 @@ def _changes(texts: Sequence[tuple[str, _Measure]]) -> Iterator[PassChange]:
         if before == after:
             continue
         pipeline, made_by = pass_of(stage)
-        around = _pass_around(names, place) if made_by == _START else None
+        around = _pass_around(names, place) if made_by == "pipeline-start" else None
         yield PassChange(
             text="final" if pipeline is None else stage.partition(".")[0],
             stage=stage,
@@ -255,7 +253,7 @@ def _pass_around(names: Sequence[str], place: int) -> tuple[str, str] | None:
     for name in names[place + 1 :]:
         pipeline, after = pass_of(name)
         if pipeline == outer:
-            return None if after in (_START, nested, None) else (outer, after or "")
+            return None if after in ("pipeline-start", nested, None) else (outer, after or "")
     return None
 
 
@@ -291,17 +289,13 @@ def pages(
     subjects = [*dict.fromkeys(word.removeprefix("%") for word in words)]
     for module in modules_with_passes(modules):
         tracks = track(module, subjects, progress=progress)
-        used = {stage.name for stage in tracked_stages(module)}
-        rest = [stage.name for stage in module.stages if stage.is_hlo and stage.name not in used]
         yield ModulePage(
             sections=tuple(_section(module, track) for track in tracks),
-            make_object=partial(_object, module, tracks, rest),
+            make_object=partial(_object, module, tracks),
         )
 
 
-def _object(
-    module: ModuleDump, tracks: Sequence[PassTrack], left_out: Sequence[str]
-) -> Mapping[str, object]:
+def _object(module: ModuleDump, tracks: Sequence[PassTrack]) -> Mapping[str, object]:
     def track_object(track: PassTrack) -> Mapping[str, object]:
         changes = [
             {**row, "nested": change.nested, "where": change.where}
@@ -318,7 +312,7 @@ def _object(
             "changes": changes,
         }
 
-    return {"name": module.name, "left_out": left_out, "tracks": [*map(track_object, tracks)]}
+    return {"name": module.name, "tracks": [*map(track_object, tracks)]}
 
 
 def _section(module: ModuleDump, track: PassTrack) -> Section:

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 LONGEST_TEXT = 4000
 """Characters of an instruction in text; further ones are counted."""
 
-_MOST_CALLERS = 4
-
 _KEYS = {
     OPERAND: "operands",
     USER: "users",
@@ -215,7 +213,7 @@ def _sections(
             calls = hlo.links.calls.of_computation(computation.place)
             callers = [f"{hlo.columns.name(call.row)} ({call.role})" for call in calls]
             if callers:
-                facts.append(("called by", listed(callers, _MOST_CALLERS)))
+                facts.append(("called by", listed(callers, 4)))
             if computation.root is not None:
                 facts.append(("root", computation.root.name))
         table = with_marks(Table.of(instructions, title=title, shown=columns))

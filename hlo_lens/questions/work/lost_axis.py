@@ -31,7 +31,7 @@ from hlo_lens.shapes.sharding import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from hlo_lens.hlo.metadata import SourceLocation
     from hlo_lens.hlo.module import HloInstruction
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 _MOST = 256
 """Collectives, and inputs, that are told apart."""
-
-_FEWEST_ELEMENTS = 64
-"""Elements of a result below which losing the axis is no cause: sums of a loss."""
 
 _NEAR = 60
 """Values behind a constraint among which a line is looked for."""
@@ -109,7 +106,7 @@ class _AxisMarks(Marks):
             shape = self._hlo.instruction(row).shape
             leaves = () if shape is None else shape.leaves()
             sizes = (leaf.element_count or 0 for _, leaf in leaves)
-            if len(self.rows) == _MOST or max(sizes, default=0) < _FEWEST_ELEMENTS:
+            if len(self.rows) == _MOST or max(sizes, default=0) < 64:  # sums of a loss
                 return 0
             self.rows.append(row)
         return 2 << self.rows.index(row)
@@ -132,15 +129,11 @@ class _AxisMarks(Marks):
     def _sizes(self, row: int, following: Callable[[Value], Iterable[Value]]) -> set[int | None]:
         shapes = (
             self._hlo.instruction(value.row).shape
-            for value, _ in _nearest(Value(row), following, _NEXT)
+            for value, _ in _nearest(Value(row), following, 16)
             if value.row != row
         )
         leaves = (leaf for one in shapes if one and not one.is_tuple for _, leaf in one.leaves())
         return {size for leaf in leaves for size in leaf.dimensions}
-
-
-_NEXT = 16
-"""Values on each side of an exchange that show what dimensions it joins and splits."""
 
 
 def lost_axis(module: ModuleDump, axis: str, products: Mapping[int, int]) -> LostAxis | None:
@@ -252,21 +245,6 @@ def _annotation(module: ModuleDump, axis: str, place: SourceLocation) -> LostAxi
         loss=Loss.CONSTRAINT if is_constraint else Loss.SHARD_MAP,
         place=places.innermost(found.row),
     )
-
-
-def stated_specs(module: ModuleDump, axes: Sequence[str], place: SourceLocation | None) -> bool:
-    """Return whether specs of a shard_map at a line leave some axes out of an operand."""
-    before = module.before
-    if before is None or place is None:
-        return False
-    meshes = shardy_meshes(before.frontend_attributes.get(MESHES, ""))
-    places = InstructionPlaces(before)
-    for row in before.columns.rows_with_attribute_text("xla.sdy.GlobalToLocalShape"):
-        if places.innermost(row) == place:
-            stated = _stated_axes(before.instruction(row), module, meshes)
-            if any(one is not None and one.isdisjoint(axes) for one in stated):
-                return True
-    return False
 
 
 def is_stated_for_features(module: ModuleDump, axis: str) -> bool:

@@ -13,6 +13,7 @@ is only padded, or computed at the edges of divided convolutions, is not repeate
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -51,13 +52,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.shapes.replica_groups import Groups
     from hlo_lens.shapes.shape import ShapeIndex
-
-
-_QUICKLY_COMPARED = 100_000
-"""Instructions of a text in which a first page compares the values of devices."""
-
-_LEAST_SHOWN = 0.005
-"""Share of a device's FLOP below which repeated ones are not worth a line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +123,8 @@ def work(module: ModuleDump) -> Work:
     if text.hlo is not None:
         whole = whole_flops(text, devices)
     share = None if whole is None else whole // devices
-    is_large = module.given.is_quick and hlo_text(module).instruction_count > _QUICKLY_COMPARED
+    # a first page compares the values of devices of smaller texts alone
+    is_large = module.given.is_quick and hlo_text(module).instruction_count > 100_000
     values = None
     if own is not None and own != share and not is_large:
         values = marked_values(module, None)
@@ -181,7 +176,7 @@ def work_object(module: ModuleDump) -> dict[str, object]:
 
 def repeated_text(found: Work) -> str:
     """Return the equal share and what is repeated; empty where nothing is, or it is not known."""
-    if (found.repeated_flops or 0) < max(1, _LEAST_SHOWN * (found.flops or 0)) or not found.flops:
+    if (found.repeated_flops or 0) < max(1, 0.005 * (found.flops or 0)) or not found.flops:
         return ""
     share = found.equal_share_flops
     equal = "" if share is None else f"an equal share is {flops_text(share)}: "
@@ -250,10 +245,9 @@ def inputs_of(module: ModuleDump) -> list[ShardedValue]:
 
 
 def _tiles(sharding: HloSharding, devices: int) -> Sequence[object] | None:
-    try:
+    with suppress(HloLensError):
         return [sharding.tile_of(device) for device in range(devices)]
-    except HloLensError:
-        return None
+    return None
 
 
 def _groups(module: ModuleDump) -> Callable[[int], tuple[Groups | None, Groups | None]]:

@@ -26,14 +26,12 @@ from hlo_lens.questions.findings.values import (
     maker_of,
     operands_of,
     over,
-    place_of,
     shape_of,
     subject,
     transfers,
     uses_of,
 )
 from hlo_lens.questions.memory.roles import BACKWARD, RECOMPUTED, WEIGHTS, argument_roles
-from hlo_lens.questions.work.lost_axis import stated_specs
 from hlo_lens.questions.work.work import inputs_of, sharded_parameters
 from hlo_lens.render.result import sum_of
 from hlo_lens.shapes.named_sharding import (
@@ -113,7 +111,6 @@ _KEEP = (
     "keep the sharded dimension through the reshape, or give the sharding before and after it with "
     "jax.lax.with_sharding_constraint"
 )
-_SPECS = "name {axis} in the in_specs of shard_map, which ask for the whole value"
 _EXCHANGE = (
     "exchange the parts instead of gathering all: jax.lax.all_to_all(x, axis, split_axis, "
     "concat_axis, tiled=True)"
@@ -147,12 +144,11 @@ def sliced_all_gather(known: ModuleDump) -> Iterator[Finding]:
         sizes = [math.prod(one.collective.group_size or 0 for one in chain) for chain in found]
         whole = " whole on every device (involuntary full rematerialization)"
         is_asked = (last.op_name or "").endswith("/all_gather")
-        specs = stated_specs(known, last.axes or (), place_of(last))
         made = finding_of(
             gathers,
             f"{plural(len(gathers), 'all-gather')}: up to {format_bytes(size)}"
             f"{whole * (devices in sizes)}, then cut into each device's part",
-            _SPECS.format(axis=last.axis) if specs else _EXCHANGE if is_asked else _KEEP,
+            _EXCHANGE if is_asked else _KEEP,
         )
         yield replace(made, saves=Saves.about(sent_bytes=made.saves.sent_bytes))
 
