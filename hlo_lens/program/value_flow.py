@@ -20,7 +20,6 @@ computations deep, and damaged ones in circles.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
@@ -591,38 +590,20 @@ _BACK = Route(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
-    """An instruction that makes a value, or uses it as an operand, by the tuple index of it."""
+def producers(instruction: HloInstruction) -> list[HloInstruction]:
+    """Return what makes the operands of an instruction, the largest first."""
+    module = instruction.computation.module
+    flow, makers = value_flow(module), dict[int, None]()
+    for source in flow.sources(Value(instruction.row))[:_MOST]:
+        maker = source
+        for _ in range(_STEPS):
+            maker = flow.before(maker, _BACK) or maker
+        makers[maker.row] = None
+    return list(map(module.instruction, makers))
 
-    instruction: HloInstruction
-    position: int | None = None
-    index: ShapeIndex = ()
 
-
-class Neighbourhood:
-    """Finder of producers and consumers in a module."""
-
-    def __init__(self, module: HloModule) -> None:
-        self._module = module
-        self._flow = value_flow(module)
-
-    def producers(self, instruction: HloInstruction) -> tuple[Neighbour, ...]:
-        """Return what makes the operands of an instruction, the largest first."""
-        makers: dict[Value, None] = {}
-        for source in self._flow.sources(Value(instruction.row))[:_MOST]:
-            maker = source
-            for _ in range(_STEPS):
-                maker = self._flow.before(maker, _BACK) or maker
-            makers[maker] = None
-        instruction_of = self._module.instruction
-        return tuple(Neighbour(instruction_of(one.row), index=one.element) for one in makers)
-
-    def consumers(self, instruction: HloInstruction) -> tuple[Neighbour, ...]:
-        """Return the users of the result of an instruction within its computation."""
-        uses = islice(self._flow.array_uses(Value(instruction.row)), _MOST)
-        return tuple(
-            Neighbour(self._module.instruction(use.row), use.position, use.element)
-            for use in uses
-            if use is not None
-        )
+def consumers(instruction: HloInstruction) -> list[HloInstruction]:
+    """Return the users of the result of an instruction within its computation."""
+    module = instruction.computation.module
+    uses = islice(value_flow(module).array_uses(Value(instruction.row)), _MOST)
+    return [module.instruction(use.row) for use in uses if use is not None]

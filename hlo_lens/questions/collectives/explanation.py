@@ -16,7 +16,7 @@ from hlo_lens.hlo.metadata import SourceLocation
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.hlo.query import names_printed_as
 from hlo_lens.program.origins import is_inferred
-from hlo_lens.program.value_flow import Neighbour, Neighbourhood
+from hlo_lens.program.value_flow import consumers, producers
 from hlo_lens.questions.collectives.collective import (
     RING,
     Collective,
@@ -134,17 +134,16 @@ def why(
         for value in sharding_table(module_shardings(module, before, mesh)).values
         if value.value.kind == "parameter" and value.value.number is not None
     }
-    near = Neighbourhood(module)
-    producers = near.producers(instruction) if instruction is not None else ()
-    producers = tuple(sorted(producers, key=_bytes_of, reverse=True))
-    consumers = near.consumers(end) if end is not None else ()
+    sources = [] if instruction is None else producers(instruction)
+    sources.sort(key=_bytes_of, reverse=True)
+    nearest = [] if end is None else consumers(end)
     known = {one.name: one for one in found.collectives}
-    users: list[Neighbour] = []
-    for consumer in consumers:  # of another collective, which does the rest of a gather, its users
-        other = known.get(consumer.instruction.name)
+    users: list[HloInstruction] = []
+    for consumer in nearest:  # of another collective, which does the rest of a gather, its users
+        other = known.get(consumer.name)
         other_end = None if other is None else end_of(module, other)
-        users += [consumer] if other_end is None else near.consumers(other_end)
-    causes = list(_causes(before, collective, mesh, [*_paths_of(collective, producers, users)]))
+        users += [consumer] if other_end is None else consumers(other_end)
+    causes = list(_causes(before, collective, mesh, [*_paths_of(collective, sources, users)]))
     names = collective.parameters or tuple(filter(None, [collective.argument]))
     stored = _stored_cause(collective, shardings, users)
     if stored is not None and causes and causes[0].startswith(_UNDETERMINED):
@@ -155,14 +154,14 @@ def why(
         neighbours=tuple(
             NeighbourRow(
                 role,
-                neighbour.instruction.name,
-                neighbour.instruction.opcode,
-                _plain_shape(neighbour.instruction),
-                _sharding_text(neighbour.instruction, shardings),
-                neighbour.instruction.op_name,
-                neighbour.instruction.source,
+                neighbour.name,
+                neighbour.opcode,
+                _plain_shape(neighbour),
+                _sharding_text(neighbour, shardings),
+                neighbour.op_name,
+                neighbour.source,
             )
-            for role, listed in (("producer", producers), ("consumer", consumers))
+            for role, listed in (("producer", sources), ("consumer", nearest))
             for neighbour in listed
         ),
         collective=collective,
@@ -170,9 +169,8 @@ def why(
     )
 
 
-def _bytes_of(near: Neighbour) -> int:
-    shape = near.instruction.shape
-    return 0 if shape is None else shape.size_bytes or 0
+def _bytes_of(near: HloInstruction) -> int:
+    return 0 if near.shape is None else near.shape.size_bytes or 0
 
 
 # ---- the cause ---------------------------------------------------------------------------------
@@ -195,7 +193,7 @@ def _origin(collective: Collective) -> Iterator[str]:
 
 
 def _paths_of(
-    collective: Collective, producers: Sequence[Neighbour], consumers: Sequence[Neighbour]
+    collective: Collective, sources: Sequence[HloInstruction], users: Sequence[HloInstruction]
 ) -> Iterator[Mapping[str, SourceLocation | None]]:
     """Yield the operation path of a collective, then those of the products that it belongs to.
 
@@ -207,7 +205,7 @@ def _paths_of(
     if collective.own_op_name is not None:
         yield {collective.own_op_name: place}
     is_reduction = opcode_traits(collective.kind).is_reduction
-    near = (one.instruction for one in (producers if is_reduction else consumers))
+    near = sources if is_reduction else users
     found = {one.op_name: one.source_location for one in near}
     if is_reduction and collective.own_op_name is None:
         found.setdefault(collective.op_name, place)
@@ -296,7 +294,7 @@ def _dimension_text(one: DividedDimension) -> str:
 
 
 def _stored_cause(
-    collective: Collective, shardings: Mapping[int, ShardedValue], users: Sequence[Neighbour]
+    collective: Collective, shardings: Mapping[int, ShardedValue], users: Sequence[HloInstruction]
 ) -> str | None:
     """Return that an argument is stored divided and needed whole by products; None if not so."""
     if collective.kind != "all-gather" or len(collective.parameters) != 1:
@@ -309,7 +307,7 @@ def _stored_cause(
         for place, entry in enumerate((stored and stored.spec) or ())
         if entry and axes & {*axes_of_entry(entry)}
     ]
-    needing = [one.instruction for one in users if _is_product(one.instruction)]
+    needing = [one for one in users if _is_product(one)]
     if not dimensions or not needing:
         return None
     verb = "needs" if len(needing) == 1 else "need"
