@@ -9,22 +9,23 @@ Digested are, for each instruction, its label, those of its operands, and what i
 computation, its root, the number of each instruction in any order, and control dependencies. Two
 programs with one digest have no change in `program_diff`, header included, except for attributes of
 get-tuple-elements, which not all texts print, and for which of equal random numbers, sends and
-recvs is used. Two texts of one program that print different things (layouts) may have two digests.
-Those that print async operations as ``X-start`` and as async-starts of computations have one if
-digested as the former.
+recvs is used. Two texts of one program that print different things (layouts, asynchronous
+operations as ``X-start``) may have two digests.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
+from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.questions.matching.edits import header_values
 from hlo_lens.questions.matching.graphs import program_graph
-from hlo_lens.questions.matching.labels import Counted, Labels
+from hlo_lens.questions.matching.labels import Labels
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence, Set
+    from collections.abc import Hashable, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
@@ -144,21 +145,13 @@ _SIZE = 16
 _UNDEFINED = bytes(_SIZE)
 
 
-def program_fingerprint(
-    module: HloModule, left_out: Set[str] = frozenset(), *, with_sugar: bool = False
-) -> str | None:
-    """Return the digest of a program in hexadecimal digits; None without computations.
-
-    Fields `left_out` of backend configs do not count. `with_sugar` digests async-starts as
-    ``X-start``, without their computations.
-    """
-    graph = program_graph(module, Labels(Counted(left_out=left_out)), with_sugar=with_sugar)
+def program_fingerprint(module: HloModule) -> str | None:
+    """Return the digest of a program in hexadecimal digits; None without computations."""
+    graph = program_graph(module, Labels())
     if graph.entry < 0:
         return None
     contents = _contents(graph)
-    wrapped = {module.links.owners[row] for row in graph.wrapped}
-    different = {content for place, content in enumerate(contents) if place not in wrapped}
-    return _digest(b"".join([contents[graph.entry], *sorted(different), _header(graph)])).hex()
+    return _digest(b"".join([contents[graph.entry], *sorted(set(contents)), _header(graph)])).hex()
 
 
 def _contents(graph: ProgramGraph) -> list[bytes]:
@@ -229,51 +222,36 @@ def _digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=_SIZE).digest()
 
 
-_OF_CODE = frozenset(
-    {
-        "bf16_mapped_op_count",
-        "collective_algorithm_config",
-        "convolution_algorithm_config",
-        "indices_config",
-        "integer_config",
-        "megacore_config",
-        "retry_config",
-        "used_scoped_memory_configs",
-        "window_config",
-    }
-)
-"""Fields of a TPU's backend configs about generated code: algorithms, tiles, retries.
-
-What is computed is in other fields and in attributes, which count: kernels, the window and
-dimension numbers of a convolution. Dumps of libtpu have ``integer_config`` in
-``after_codegen.txt`` alone, and ``bf16_mapped_op_count`` in no text (jax 0.10 to 0.12).
-"""
-
-
 def text_copies(modules: Sequence[ModuleDump]) -> dict[int, int]:
     """Return the places of texts without a number, each with that of the module it repeats.
 
-    A text repeats a module with a number in its name if both have one name and equal programs. Such
-    is the text of ``compiled.as_text()`` next to the files that XLA wrote of the same compile. On a
-    TPU it has more backend configs than these files, which are written before code is generated.
-    Some of these texts print asynchronous operations as ``X-start``, others as async-starts.
+    A text repeats a module with a number in its name if both have one name and equal instructions.
+    Such is the text of ``compiled.as_text()`` next to the files that XLA wrote of the same compile.
+    On a TPU it has more backend configs than these files, and prints asynchronous operations as
+    ``X-start`` where they have async-starts, or the other way round.
     """
     texts = [k for k, one in enumerate(modules) if one.number is None and one.hlo is not None]
     names = {modules[k].title for k in texts}
-    compiled: dict[tuple[str, str | None], int] = {}
+    compiled: dict[object, int] = {}
     for place, one in enumerate(modules):
-        if texts and one.number is not None and one.title in names:
-            compiled.setdefault((one.title, _fingerprint(one)), place)
-    found: dict[int, int] = {}
-    for place in texts if compiled else ():
-        one = modules[place]
-        own = _fingerprint(one)
-        if own is not None and (one.title, own) in compiled:
-            found[place] = compiled[one.title, own]
-    return found
+        if one.number is not None and one.hlo is not None and one.title in names:
+            compiled.setdefault((one.title, _instructions(one.hlo)), place)
+    found = {
+        place: compiled.get((modules[place].title, _instructions(hlo)))
+        for place in texts
+        if compiled and (hlo := modules[place].hlo) is not None
+    }
+    return {place: original for place, original in found.items() if original is not None}
 
 
-def _fingerprint(module: ModuleDump) -> str | None:
-    if module.hlo is None:
-        return None
-    return program_fingerprint(module.hlo, _OF_CODE, with_sugar=True)
+def _instructions(module: HloModule) -> frozenset[object]:
+    """Return opcodes and shapes with their numbers, without those of asynchronous operations."""
+    starts = module.opcodes.places_of({"async-start"})
+    wrapped = {call.place for call in module.links.calls.of_rows(starts)}
+    rows = zip(module.opcodes[:], module.shape_texts[:], module.links.owners, strict=True)
+    counts = Counter(
+        (opcode, shape)
+        for opcode, shape, owner in rows
+        if owner not in wrapped and not opcode_traits(opcode).phase
+    )
+    return frozenset(counts.items())

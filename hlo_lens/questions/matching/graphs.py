@@ -1,9 +1,7 @@
 """Program graph: a module as nodes, edges and labels, all numbers, for matching two of them.
 
-A node is an instruction. Instructions that only some texts print for the same program are no nodes:
-a get-tuple-element is a *view*, an edge to its operand with an index (HloPrintOptions, compact
-get-tuple-element); a computation that an async-start wraps is part of it if the other text prints
-it so (async sugar; hlo_instruction.cc, PrintExtraAttributes).
+A node is an instruction. A get-tuple-element, which only some texts print (HloPrintOptions, compact
+get-tuple-element), is no node but a *view*, an edge to its operand with an index.
 
 The graphs of two modules are made together, or each alone by the process that reads its module. If
 one text leaves out what the other prints, both graphs are made again.
@@ -23,7 +21,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.hlo.columns import END, NOTHING, OPERANDS, OPERANDS_END, STRIDE
 from hlo_lens.hlo.module import HloInstruction
-from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.program.value_flow import post_order, value_flow
 from hlo_lens.questions.matching.labels import (
     LabelParts,
@@ -112,7 +109,6 @@ class ProgramGraph:
     bodies: array[int] = field(default_factory=_numbers)
     roots: list[tuple[int, ShapeIndex]] = field(default_factory=list)  # node -1 for none
     views: list[View] = field(default_factory=list)
-    wrapped: list[int] = field(default_factory=list)  # rows in computations of async-starts
     entry: int = -1
     _paths: dict[int, str] = field(default_factory=dict)
     _orders: dict[int, Sequence[int]] = field(default_factory=dict)
@@ -124,7 +120,6 @@ class ProgramGraph:
         return self.labels.parts[self.label[node]]
 
     def opcode(self, node: int) -> str:
-        """Opcode of a node, with async sugar if the graph has it."""
         return self.labels.parts[self.label[node]].opcode
 
     def instruction(self, node: int) -> HloInstruction:
@@ -204,23 +199,21 @@ _ROLES = dict.fromkeys(("to_apply", "calls", "called_computations"), "region")
 """Attributes that name an applied computation; print styles exchange them."""
 
 
-def program_graph(module: HloModule, labels: Labels, *, with_sugar: bool = False) -> ProgramGraph:
-    """Return the graph of a module; with sugar, async-starts contain what they wrap."""
-    return _Builder(module, labels, with_sugar=with_sugar).graph
+def program_graph(module: HloModule, labels: Labels) -> ProgramGraph:
+    """Return the graph of a module."""
+    return _Builder(module, labels).graph
 
 
 class _Builder:
     """Builder of one graph."""
 
-    def __init__(self, module: HloModule, labels: Labels, *, with_sugar: bool) -> None:
+    def __init__(self, module: HloModule, labels: Labels) -> None:
         self.graph = ProgramGraph(module, labels)
         self._module = module
         self._labels = labels
         self._reader = module.reader
         labels.axes[id(module.reader)] = axis_numbers(module)
         self._flow = value_flow(module)
-        self._wrapped = dict(self._find_wrapped()) if with_sugar else {}
-        self._inner: dict[int, str] = {}
         self._view_rows = module.opcodes.places_of({"get-tuple-element"})
         self._node_of = [NOTHING] * (len(module.columns) + 1)  # one more: the node of `NOTHING`
         self._number_nodes()
@@ -243,11 +236,9 @@ class _Builder:
         nodes: list[int] = []
         for row in self._view_rows:
             node_of[row] = _VIEW
-        for position, rows in enumerate(self._module.computation_columns.all_rows()):
+        for rows in self._module.computation_columns.all_rows():
             first = len(nodes)
-            if position in self._wrapped:
-                graph.wrapped.extend(rows)
-            elif self._view_rows:
+            if self._view_rows:
                 nodes += [row for row in rows if node_of[row] != _VIEW]
             else:
                 nodes += rows
@@ -302,12 +293,8 @@ class _Builder:
     def _find_views_and_roots(self) -> None:
         """Add all views, and the result of each computation."""
         links = self._module.links
-        rows = [row for row in self._view_rows if links.owners[row] not in self._wrapped]
-        self.graph.views = [View(row, *self._behind(row, ())) for row in rows]
-        self.graph.roots = [
-            self._behind(NOTHING if position in self._wrapped else root, ())
-            for position, root in enumerate(links.roots)
-        ]
+        self.graph.views = [View(row, *self._behind(row, ())) for row in self._view_rows]
+        self.graph.roots = [self._behind(root, ()) for root in links.roots]
 
     def _number_edges(self) -> None:
         """Number the edges of each computation: operands and result, from its first node on."""
@@ -334,21 +321,12 @@ class _Builder:
             graph.edges.append(numbers.setdefault(edge_key, len(numbers)))
 
     def _find_callees(self) -> None:
-        """Find the computations that each node calls; in sugar those of the wrapped operation."""
+        """Find the computations that each node calls."""
         calls, found = self._module.links.calls, dict[int, list[tuple[str, int]]]()
         for row, place, role in zip(calls.rows, calls.places, calls.roles, strict=True):
             node = self._node_of[row]
-            if node < 0 or place == NOTHING:
-                continue
-            called = [(role, place)]
-            if place in self._wrapped and _starts(self._module.opcodes[row]):
-                called = []
-                if self._module.opcodes[row] == "async-start":
-                    root, _ = self._wrapped[place]
-                    called = [(c.role, c.place) for c in calls.of_row(root.row)]
-            for name, computation in called:
-                if computation != NOTHING:
-                    found.setdefault(node, []).append((_ROLES.get(name, name), computation))
+            if node >= 0 and place != NOTHING:
+                found.setdefault(node, []).append((_ROLES.get(role, role), place))
         self.graph.callees = {node: tuple(called) for node, called in found.items()}
         self.graph.callers = sorted(self.graph.callees)
 
@@ -377,9 +355,6 @@ class _Builder:
         found = list(map(number, *columns))
         graph.label = array("i", list(map(found.__getitem__, graph.rows)))
         special = {row for row, key in enumerate(keys) if key < 0}.union(module.columns.overlays)
-        if self._wrapped:
-            ends = {"async-update", "async-done"}
-            special.update(opcodes.places_of(ends.union(filter(_starts, opcodes.different))))
         for row in sorted(special):
             if node_of[row] >= 0:
                 graph.label[node_of[row]] = self._label(node_of[row])
@@ -409,8 +384,6 @@ class _Builder:
         pairs = instruction.attribute_list
         attributes, config = self._labels.attribute_list(pairs, self._reader)
         opcode = instruction.opcode
-        if self._wrapped:
-            opcode, attributes = self._sugared(node, opcode, attributes)
         shape = self._labels.shape(instruction.shape_text, self._reader)
         detail = self._detail(instruction)
         return self._labels.label(LabelParts(opcode, shape, attributes, config, detail))
@@ -427,58 +400,6 @@ class _Builder:
             more = [pair for pair in pairs if pair[0] != "execution_thread"]
             if more:
                 graph.label[root] = self._labels.with_more(graph.label[root], more, reader)
-
-    # ---- async sugar ---------------------------------------------------------------------------
-
-    def _sugared(self, node: int, opcode: str, attributes: int) -> tuple[str, int]:
-        """Return opcode and attributes of an async operation as in sugar."""
-        calls = self._module.links.calls.of_row(self.graph.rows[node]) if _starts(opcode) else ()
-        for call in calls:
-            if call.place in self._wrapped:
-                root, inner = self._wrapped[call.place]
-                self._inner[node] = root.opcode
-                if opcode != "async-start":
-                    return opcode, attributes
-                return f"{root.opcode}-start", self._labels.merged(attributes, inner)
-        operands = self.graph.operands[node]
-        if opcode in ("async-update", "async-done") and operands and operands[0] in self._inner:
-            name = self._inner[node] = self._inner[operands[0]]
-            return f"{name}{opcode.removeprefix('async')}", attributes
-        return opcode, attributes
-
-    def _find_wrapped(self) -> Iterator[tuple[int, tuple[HloInstruction, int]]]:
-        """Yield the computations of a single operation that an async-start wraps."""
-        module, calls = self._module, self._module.links.calls
-        for row, position in zip(calls.rows, calls.places, strict=True):
-            opcode = module.opcodes[row]
-            if position == NOTHING or not _starts(opcode):
-                continue
-            root = module.computations[position].root
-            if root is not None and _is_wrapped(root, opcode):
-                attributes, _ = self._labels.attribute_list(root.attribute_list, self._reader)
-                yield position, (root, attributes)
-
-
-def _starts(opcode: str) -> bool:
-    """Return whether an opcode is an async-start, or sugar for one."""
-    traits = opcode_traits(opcode)
-    return traits.phase == "start" and (traits.base == "async" or traits.is_sugar)
-
-
-def _is_wrapped(root: HloInstruction, opcode: str) -> bool:
-    """Return whether a computation is one operation on its parameters, in their order.
-
-    Source: HloComputation::CanExpandIntoSingleInstruction.
-    """
-    if opcode not in ("async-start", f"{root.opcode}-start"):
-        return False
-    numbers = {}
-    for instruction in root.computation.instructions:
-        if instruction.opcode == "parameter":
-            numbers[instruction.name] = instruction.parameter_number
-        elif not instruction.is_root:
-            return False
-    return [numbers.get(name) for name in root.operand_names] == list(range(len(numbers)))
 
 
 def number_bodies(graph: ProgramGraph) -> None:

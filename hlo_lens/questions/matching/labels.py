@@ -117,14 +117,12 @@ def with_axis_numbers(text: str, numbers: Mapping[str, str]) -> str:
     return _QUOTED.sub(lambda m: f"{m[1]}{numbers.get(m[2], m[2])}{m[1]}", text)
 
 
-def config_meaning(
-    text: str, reader: HloReader, left_out: Set[str] = frozenset()
-) -> tuple[object, str]:
+def config_meaning(text: str, reader: HloReader) -> tuple[object, str]:
     """Return a parsed configuration, and a text that is equal for equal ones.
 
     A string that is not JSON (base64, flags of a backend) is compared as text. The order of keys
-    does not count, nor do the fields ``left_out`` and the ids of barriers, which are assigned like
-    channels (libtpu prints ``"barrier_config":{"barrier_type":"CUSTOM","id":"3"}``).
+    does not count, nor do the ids of barriers, which are assigned like channels (libtpu prints
+    ``"barrier_config":{"barrier_type":"CUSTOM","id":"3"}``).
     """
     written = text.strip()
     plain = reader.string(written)
@@ -136,7 +134,6 @@ def config_meaning(
         return plain, plain if written.startswith('"') else squeezed(plain)
     meaning = value
     if isinstance(value, dict):
-        meaning = value = {name: field for name, field in value.items() if name not in left_out}
         barrier = value.get("barrier_config")
         if isinstance(barrier, dict):
             without_id = {name: field for name, field in barrier.items() if name != "id"}
@@ -205,7 +202,6 @@ class Counted(NamedTuple):
 
     layouts: bool = True  # not if one text prints none
     literals: bool = True  # those of more than ten elements; not if a text prints any as dots
-    left_out: Set[str] = frozenset()  # fields of backend configs that do not count
 
 
 def counted_between(*modules: HloModule) -> Counted:
@@ -312,10 +308,6 @@ class Labels:
                 found[name] = (self._value(name, with_axis_numbers(value, axes), reader), value)
         return self._key(found)
 
-    def merged(self, outer: int, inner: int) -> int:
-        """Return the attributes of an operation that an async-start wraps, with the start's own."""
-        return self._key({**self.attributes[inner], **self.attributes[outer]})
-
     def with_more(self, label: int, pairs: Iterable[tuple[str, str]], reader: HloReader) -> int:
         """Return the number of a label with additional attributes."""
         parts = self.parts[label]
@@ -346,7 +338,7 @@ class Labels:
     def config(self, text: str, reader: HloReader) -> int:
         """Return the number of a backend config."""
         if text not in self._config_texts:
-            value, plain = config_meaning(text, reader, self.counted.left_out)
+            value, plain = config_meaning(text, reader)
             number = _number(self._config_keys, plain, self.configs, (value, plain))
             self._config_texts[text] = number
         return self._config_texts[text]

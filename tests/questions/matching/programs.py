@@ -19,6 +19,33 @@ if TYPE_CHECKING:
     from hlo_lens.hlo.module import HloModule
     from tests.strategies.programs import Instruction, Module
 
+# one program, whose asynchronous operation is printed in both ways
+SUGAR = """HloModule m
+
+ENTRY e {
+  p = f32[8] parameter(0)
+  s = ((f32[8]), f32[4], s32[]) slice-start(p), slice={[0:4]}, backend_config={"queue":"1"}
+  n = f32[8] negate(p)
+  d = f32[4] slice-done(s)
+  ROOT t = (f32[8], f32[4]) tuple(n, d)
+}
+"""
+WRAPPED = """HloModule m
+
+w {
+  q = f32[8] parameter(0)
+  ROOT r = f32[4] slice(q), slice={[0:4]}
+}
+
+ENTRY e {
+  p = f32[8] parameter(0)
+  s = ((f32[8]), f32[4], s32[]) async-start(p), calls=w, backend_config={"queue":"1"}
+  n = f32[8] negate(p)
+  d = f32[4] async-done(s)
+  ROOT t = (f32[8], f32[4]) tuple(n, d)
+}
+"""
+
 _NAME = re.compile(r"%([\w.-]+)")
 
 
