@@ -211,7 +211,10 @@ def product_sizes(
     """
     if instruction.opcode == "convolution":
         return _convolution(instruction)
-    config = _config(instruction)
+    config: dict[str, str] = {}
+    if _target(instruction).startswith("__cublas$"):
+        text = (instruction.attribute("backend_config") or "").replace("\\", "").replace(" ", "")
+        config = dict(_NUMBERS.findall(text))
     if instruction.opcode != "dot" and not config:
         return None
     shapes = operands or (instruction.operand_shape(0), instruction.operand_shape(1))
@@ -234,15 +237,6 @@ def product_sizes(
         depth=depth,
         are_rows_minor=None if minor is None or minor < outer else minor < inner,
     )
-
-
-def _config(instruction: HloInstruction) -> dict[str, str]:
-    """Return the dimension numbers of a matrix product of cuBLAS; none of other instructions."""
-    target = instruction.attribute("custom_call_target") or ""
-    if not target.strip('"').startswith("__cublas$"):
-        return {}
-    text = (instruction.attribute("backend_config") or "").replace("\\", "").replace(" ", "")
-    return dict(_NUMBERS.findall(text))
 
 
 def _minor(shape: Shape | None) -> int | None:

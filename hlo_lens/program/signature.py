@@ -229,7 +229,6 @@ _FIRST = opcodes_where(lambda traits: traits.is_formatting or traits.is_update) 
 """Opcodes whose result has elements of operand 0."""
 
 _COMPUTED = opcodes_where(lambda traits: traits.is_elementwise) | {"concatenate"}
-_NO_UPDATE = "broadcast"
 
 _STORED = {"dynamic-update-slice": 1, "scatter": 2, "pad": 0}
 """Opcodes that put an operand into another value, and its position."""
@@ -296,7 +295,7 @@ def _before(flow: ValueFlow, step: _Step) -> list[_Step]:
         if call is not None:
             found = [Value(call.row, element) if is_loop else flow.argument(step.value, call)]
     elif opcode in _FIRST:
-        positions = {0, _STORED.get(opcode, 0)} if opcode != _NO_UPDATE else ()
+        positions = {0, _STORED.get(opcode, 0)} if opcode != "broadcast" else ()
         found = [flow.operand(row, position) for position in positions]
     elif opcode in _COMPUTED:
         found = [*flow.operands(row)]

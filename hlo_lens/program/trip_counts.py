@@ -513,10 +513,6 @@ def count_true(
             return 0
         ends = step and distance % step == 0 and distance // step > 0
         count = distance // step if ends else None
-    elif direction == "EQ":
-        if start != bound:
-            return 0
-        count = 1 if step else None
     else:
         count = None
     return count if count is not None and low <= start + count * step <= high else None

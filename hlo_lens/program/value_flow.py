@@ -113,7 +113,6 @@ class ValueFlow:
         self._inner: dict[Value, Value | None] = {}
         self._sources: dict[Value, list[Value]] = {}
         self._unpacked: dict[int, Value] = {}
-        self._numbers: dict[str, int] = {}
 
     @functools.cached_property
     def opcodes(self) -> Sequence[str]:
@@ -154,10 +153,8 @@ class ValueFlow:
         if text.startswith(_INDEX, start):
             comma = text.find(",", start + len(_INDEX), end)
             digits = text[start + len(_INDEX) : comma if comma >= 0 else end]
-            if digits in self._numbers:
-                return self._numbers[digits]
             if digits.isdecimal() and len(digits) < LONG_NUMBER:
-                return self._numbers.setdefault(digits, int(digits))
+                return int(digits)
         return self.module.instruction(element).tuple_index
 
     def unpacked(self, row: int) -> Value:

@@ -44,6 +44,8 @@ class Comparison:
     def __init__(self, matched: Matching) -> None:
         self._matched = matched
         self._base, self._head = (side.graph for side in matched.sides)
+        counts = {len(graph.parameter_numbers(graph.entry)) for graph in (self._base, self._head)}
+        self._has_same_count = len(counts) == 1  # of parameters of the entries
         self._labels_differ = cache(lambda a, b: [*label_changes(self._base.labels, a, b)])
 
     def suspects(self) -> set[int]:
@@ -106,19 +108,13 @@ class Comparison:
             is_entry = base.owner[mine] == base.entry
             for change in self._labels_differ(base.label[mine], head.label[yours]):
                 is_number = change.what == "parameter number"
-                if not is_number or (is_entry and not self._has_other_count):
+                if not is_number or (is_entry and self._has_same_count):
                     yield change
         if mine not in self._matched.moved:  # the move alone changes the operands
             yield from self._operand_changes(mine, yours)
         if mine in base.callees or yours in head.callees:
             yield from self._call_changes(mine, yours)
         yield from self.root_changes.get(mine, ())
-
-    @cached_property
-    def _has_other_count(self) -> bool:
-        """Whether the entries have different numbers of parameters."""
-        counts = {len(graph.parameter_numbers(graph.entry)) for graph in (self._base, self._head)}
-        return len(counts) > 1
 
     # ---- operands ------------------------------------------------------------------------------
 

@@ -307,12 +307,6 @@ def module_changes(
             yield Change(name, before, after)
 
 
-def _parameter_name(graph: ProgramGraph, number: int, node: int | None) -> str:
-    """Return the name of a parameter: its number, and the framework's name."""
-    name = "" if node is None else graph.instruction(node).op_name or ""
-    return f"parameter {number} {name}".rstrip()
-
-
 def _donation_changes(
     graphs: tuple[ProgramGraph, ProgramGraph],
     partners: Mapping[int, int],
@@ -344,7 +338,9 @@ def _donation_changes(
             found = [side.get(key) for side in keyed]
             side = 0 if found[0] is not None else 1
             number, _ = found[side] or (0, "")
-            label = _parameter_name(graphs[side], number, nodes[side].get(number))
+            node = nodes[side].get(number)
+            name = "" if node is None else graphs[side].instruction(node).op_name or ""
+            label = f"parameter {number} {name}".rstrip()
             label += f"{{{','.join(map(str, key[1]))}}}" if key[1] else ""
             before, after = (None if one is None else f"{label}{one[1]}" for one in found)
             is_alone = None in found and number not in back[side] and number in nodes[side]

@@ -156,7 +156,7 @@ def program_fingerprint(module: HloModule) -> str | None:
 
 def _contents(graph: ProgramGraph) -> list[bytes]:
     """Return the digest of each computation."""
-    labels = [_digest(_encoded(text)) for text in _label_texts(graph.labels)]
+    labels = [_digest(text.encode("utf-8", "surrogatepass")) for text in _label_texts(graph.labels)]
     contents = [_UNDEFINED] * len(graph.nodes)
     up = [_UNDEFINED] * (len(graph) + 1)  # of values; the last one is for undefined operands
     for computation in graph.callees_first():
@@ -211,11 +211,8 @@ def _header(graph: ProgramGraph) -> bytes:
     )
     donors = sorted(f"{number}{index}" for number, index in module.buffer_donor)
     others = [f"{name}={value}" for name, value in sorted(header_values(graph).items())]
-    return _digest(_encoded("\n".join([*aliases, "-", *donors, *others])))
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    text = "\n".join([*aliases, "-", *donors, *others])
+    return _digest(text.encode("utf-8", "surrogatepass"))
 
 
 def _digest(data: bytes) -> bytes:

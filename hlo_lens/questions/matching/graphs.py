@@ -355,9 +355,12 @@ class _Builder:
         found = list(map(number, *columns))
         graph.label = array("i", list(map(found.__getitem__, graph.rows)))
         special = {row for row, key in enumerate(keys) if key < 0}.union(module.columns.overlays)
-        for row in sorted(special):
-            if node_of[row] >= 0:
-                graph.label[node_of[row]] = self._label(node_of[row])
+        for row in sorted(row for row in special if node_of[row] >= 0):  # read alone
+            instruction = graph.instruction(node_of[row])
+            shape = labels.shape(instruction.shape_text, self._reader)
+            lists = labels.attribute_list(instruction.attribute_list, self._reader)
+            parts = LabelParts(instruction.opcode, shape, *lists, self._detail(instruction))
+            graph.label[node_of[row]] = labels.label(parts)
 
     def _details(self) -> Sequence[Hashable]:
         """Return the number or literal of each parameter or constant; keep the parameters."""
@@ -377,16 +380,6 @@ class _Builder:
         if instruction.opcode == "constant":
             return self._labels.literal(instruction.operand_text)
         return instruction.parameter_number if instruction.opcode == "parameter" else None
-
-    def _label(self, node: int) -> int:
-        """Return the label of a node that is read alone."""
-        instruction = self.graph.instruction(node)
-        pairs = instruction.attribute_list
-        attributes, config = self._labels.attribute_list(pairs, self._reader)
-        opcode = instruction.opcode
-        shape = self._labels.shape(instruction.shape_text, self._reader)
-        detail = self._detail(instruction)
-        return self._labels.label(LabelParts(opcode, shape, attributes, config, detail))
 
     def _label_computations(self) -> None:
         """Add the attributes of a computation to the label of its result.

@@ -192,7 +192,13 @@ class _Edits:
         for side, nodes in enumerate(self.unmatched):
             self._add_alone(side, map(self._graphs[side].rows.__getitem__, sorted(nodes)))
         self.noise[Noise.PRINTING] += sum(self.left_out)
-        self._count_module_noise()
+        base, head = self._modules
+        partners = [(c, d) for c, d in enumerate(matched.base.computation) if d >= 0]
+        names = [(base.computation_names[c], head.computation_names[d]) for c, d in partners]
+        for before, after in ((base.name, head.name), *names):
+            if before != after:
+                self.noise[name_kind(before, after)] += 1
+        self.noise[Noise.COMPUTATION_ORDER] += len(out_of_order([d for _, d in partners]))
 
     # ---- partners ------------------------------------------------------------------------------
 
@@ -206,7 +212,11 @@ class _Edits:
         self.pairs.update(zip(*rows, strict=True))
         comparison = Comparison(self._matched)
         moved = self._matched.moved
-        self.noise[Noise.INSTRUCTION_ORDER] += len(self._elsewhere())
+        for computation, partner in enumerate(self._matched.base.computation):
+            if partner >= 0 and computation not in self._matched.whole:
+                places = [head_of[node] for node in base.nodes[computation]]
+                inside = [place for place in places if place in head.nodes[partner]]
+                self.noise[Noise.INSTRUCTION_ORDER] += len(out_of_order(inside))
         self._noise.count(rows, (mine, yours))
         for node in sorted(comparison.suspects() | moved):
             other = head_of[node]
@@ -216,20 +226,6 @@ class _Edits:
                 kind = Moved if node in moved else Changed
                 self.edits.append(kind(base=a, head=b, changes=tuple(changes)))
         self.unchanged += len(mine) - len(self.edits)
-
-    def _elsewhere(self) -> set[int]:
-        """Return the nodes of the base that are in another order in their computation."""
-        base, head = self._graphs
-        matched, head_of = self._matched, self._matched.base.partner
-        found: set[int] = set()
-        for computation, partner in enumerate(matched.base.computation):
-            if partner < 0 or computation in matched.whole:
-                continue
-            own, others = base.nodes[computation], head.nodes[partner]
-            if not matched.is_in_place(own, others):
-                nodes = [n for n in own if head_of[n] >= 0 and head.owner[head_of[n]] == partner]
-                found.update(nodes[k] for k in out_of_order([head_of[n] for n in nodes]))
-        return found
 
     def _compare_views(self) -> None:
         """Count get-tuple-elements, of which attributes are not compared.
@@ -262,17 +258,6 @@ class _Edits:
         for row in rows:
             instruction = self._modules[side].instruction(row)
             self.edits.append(Added(head=instruction) if side else Removed(base=instruction))
-
-    # ---- the module ----------------------------------------------------------------------------
-
-    def _count_module_noise(self) -> None:
-        base, head = self._modules
-        partners = [(c, d) for c, d in enumerate(self._matched.base.computation) if d >= 0]
-        names = [(base.computation_names[c], head.computation_names[d]) for c, d in partners]
-        for before, after in ((base.name, head.name), *names):
-            if before != after:
-                self.noise[name_kind(before, after)] += 1
-        self.noise[Noise.COMPUTATION_ORDER] += len(out_of_order([d for _, d in partners]))
 
 
 # ---- groups of equal edits ---------------------------------------------------------------------
