@@ -10,10 +10,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hlo_lens.hlo.module_reader import parse_hlo
+from hlo_lens.load import load
 from hlo_lens.questions.matching.edits import Noise
+from hlo_lens.questions.matching.fingerprints import text_copies
 from hlo_lens.questions.matching.program_diff import ProgramDiff, program_diff
 from tests.corpus import read, sample_hlo
 from tests.questions.matching.programs import (
+    SUGAR,
+    WRAPPED,
     parsed,
     renamed,
     shuffled_computations,
@@ -182,3 +186,12 @@ def test_a_computation_that_calls_itself_is_compared() -> None:
     )
     found = program_diff(parse_hlo(entry + circle), parse_hlo(entry))
     assert (found.unchanged, found.removed, found.added) == (1, 3, 0)
+
+
+@pytest.mark.parametrize(("edited", "copies"), [("negate", 1), ("abs", 0)])
+def test_a_text_repeats_a_module_in_both_spellings_of_async_operations(
+    edited: str, copies: int, tmp_path: Path
+) -> None:
+    (tmp_path / "module_0001.m.tpu_after_optimizations.txt").write_text(WRAPPED, "utf-8")
+    (tmp_path / "m.txt").write_text(SUGAR.replace("negate", edited), "utf-8")
+    assert len(text_copies(load(tmp_path).modules)) == copies
