@@ -179,14 +179,14 @@ def _contents(graph: ProgramGraph) -> list[bytes]:
     return contents
 
 
-def _label_texts(labels: Labels) -> list[str]:
+def _label_texts(labels: Labels, *, with_configs: bool = True) -> list[str]:
     """Return each label as a text that is the same in every run."""
     shapes = list(map(str, labels.shapes))
     attributes = [
         _plain(frozenset((name, value) for name, (value, _) in found.items()))
         for found in labels.attributes
     ]
-    configs = [*(repr(text) for _, text in labels.configs), ""]  # the last one is for none
+    configs = [*(repr(text) * with_configs for _, text in labels.configs), ""]  # "" for none
     return [
         f"{opcode}\n{shapes[shape]}\n{attributes[key]}\n{configs[config]}\n{_plain(detail)}"
         for opcode, shape, key, config, detail in labels.parts
@@ -222,10 +222,10 @@ def _digest(data: bytes) -> bytes:
 def text_copies(modules: Sequence[ModuleDump]) -> dict[int, int]:
     """Return the places of texts without a number, each with that of the module it repeats.
 
-    A text repeats a module with a number in its name if both have one name and equal instructions.
-    Such is the text of ``compiled.as_text()`` next to the files that XLA wrote of the same compile.
-    On a TPU it has more backend configs than these files, and prints asynchronous operations as
-    ``X-start`` where they have async-starts, or the other way round.
+    A text repeats a module with a number in its name if both have one name and equal instructions,
+    as often, whatever their operands. Such is the text of ``compiled.as_text()`` next to the files
+    that XLA wrote of the same compile. On a TPU it has more backend configs than these files, and
+    prints asynchronous operations as ``X-start`` where they have async-starts, or the reverse.
     """
     texts = [k for k, one in enumerate(modules) if one.number is None and one.hlo is not None]
     names = {modules[k].title for k in texts}
@@ -242,13 +242,14 @@ def text_copies(modules: Sequence[ModuleDump]) -> dict[int, int]:
 
 
 def _instructions(module: HloModule) -> frozenset[object]:
-    """Return opcodes and shapes with their numbers, without those of asynchronous operations."""
-    starts = module.opcodes.places_of({"async-start"})
-    wrapped = {call.place for call in module.links.calls.of_rows(starts)}
-    rows = zip(module.opcodes[:], module.shape_texts[:], module.links.owners, strict=True)
+    """Return how often instructions occur, without configs and those of asynchronous operations."""
+    graph = program_graph(module, Labels())
+    texts = _label_texts(graph.labels, with_configs=False)
+    calls = module.links.calls.of_rows(module.opcodes.places_of({"async-start"}))
+    wrapped = {call.place for call in calls}
     counts = Counter(
-        (opcode, shape)
-        for opcode, shape, owner in rows
-        if owner not in wrapped and not opcode_traits(opcode).phase
+        texts[label]
+        for label, owner in zip(graph.label, graph.owner, strict=True)
+        if owner not in wrapped and not opcode_traits(graph.labels.parts[label].opcode).phase
     )
     return frozenset(counts.items())
