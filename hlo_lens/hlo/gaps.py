@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import re
 from bisect import bisect_right
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hlo_lens.grammar.lines import LineRule, alternatives, terminal
@@ -52,8 +52,6 @@ from hlo_lens.text.source import Source, Span
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.hlo.text import HloReader
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,8 +20,6 @@ from hlo_lens.text.source import Source, clean, decode
 from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from hlo_lens.shapes.mesh import Mesh
 
 

@@ -27,7 +27,6 @@ from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Mapping, Sequence
 
 
 _Record = TypeVar("_Record")

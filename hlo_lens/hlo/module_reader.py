@@ -68,7 +68,6 @@ from hlo_lens.text.source import Source, Span, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Callable
 
 
 class HloScan:

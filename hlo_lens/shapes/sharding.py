@@ -25,9 +25,9 @@ import itertools
 import math
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import Any, TypeAlias, overload
 
 from hlo_lens.grammar.files import MisplacedError, present, whole_number
 from hlo_lens.grammar.lines import SmallLanguage
@@ -58,10 +58,6 @@ from hlo_lens.shapes.shape import Shape
 from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UnknownNameError, UsageError
 from hlo_lens.text.patterns import lazy_pattern
 from hlo_lens.text.units import bounded_int
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 _NUMBERED = (ShardingKind.MANUAL, ShardingKind.UNREDUCED, ShardingKind.MAXIMAL)
 """Kinds of subgroups whose devices hold different parts."""

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from hlo_lens.text.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def bounded_int(digits: str) -> int:
