@@ -38,8 +38,6 @@ class Table:
     """A complete table; renderers for people cut it.
 
     Attributes:
-        name: Name for machines.
-        title: Heading for people.
         read_rows: Yields all rows without residuals, from the start at each call.
         row_count: Number of these rows.
         residual_rows: Bracketed rows that make the others add up to the totals.
@@ -53,7 +51,7 @@ class Table:
         module_column: Column with the module of each row; CSV puts it first.
         kept: Names of the columns that narrow text leaves out last, besides those of `keep_rank`.
         wrapped: Names of the columns whose words are wrapped whole where they are too wide.
-        command: Command that shows more; empty for none.
+        command: Command that shows more.
         most_rows: Rows that people see at most, whatever number they ask for; None for no limit.
         has_headings: Whether text prints the names of the columns, and a blank line above.
     """
@@ -150,19 +148,15 @@ class Section:
     """One subject of a report, such as a module.
 
     Attributes:
-        title: Its name.
         facts: Label and text of each line at its head.
         drawing: Lines of a drawing after the facts, printed unchanged.
         is_listing: Whether the drawing is source text, whose long lines are cut and not folded.
-        tables: In reading order.
-        notes: Sentences at its end.
-        command: Command that shows more; empty for none.
+        command: Command that shows more.
         parts: Sections under headings of their own, after all else; without title, lines alone.
         most_lines: Lines that text takes at most, whatever number of rows is asked for, as far as
             fewer rows of tables and fewer facts of parts make it so; None for no limit.
         least_facts: Facts that text has at least, however many lines that takes; None for all.
-        is_short: Whether people see its tables only where a number of rows is asked for; Markdown
-            folds them.
+        is_short: Whether people see its tables only where a number of rows is asked for.
     """
 
     title: str

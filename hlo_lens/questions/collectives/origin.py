@@ -10,8 +10,7 @@ that; one that the program asks for (``psum``) has the collective's own, as infe
 pack the operands into one array instead: each part of the concatenation has its own origin.
 
 In the text from before optimizations calls are not inlined: the path of an instruction in a called
-function is that of the call and its own. Instructions that XLA combined have one path of all
-members.
+function is that of the call and its own.
 
 Source of the elements' metadata: HloComputation::ReplaceInstructionWithDifferentShape.
 """

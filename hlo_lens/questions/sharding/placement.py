@@ -299,14 +299,11 @@ _LEFT_TO_XLA = "allow_spmd_sharding_propagation_to_output"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardedValue:
-    """Placement of one parameter or output, or of a leaf of one.
+    """Placement of one parameter or output, or of a leaf of one; None where unknown.
 
     Attributes:
         value: Name, donation and layout, as in the text of the dump.
-        global_shape: Shape of the whole; None if unknown.
-        device_shape: Shape of one device's part; None if unknown.
         is_upper_bound: Whether the global shape was computed and may be smaller.
-        sharding: Sharding over the devices; None if unknown.
         source: Source of the sharding: ``arguments``, ``text``, ``before_optimizations``,
             ``shapes``, ``alias`` or None.
         spec: The sharding over `mesh`; None where there is no mesh or no spec.
