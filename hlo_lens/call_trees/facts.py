@@ -241,10 +241,6 @@ def folded_stacks(tree: CallTree, *, depth: int | None = None) -> list[str]:
     stackcollapse-perf.pl of Brendan Gregg's FlameGraph. Equal stacks are one, in the order of
     their first node; bracketed residuals are stacks of their own.
 
-    Args:
-        tree: The tree.
-        depth: Deepest level with names of its own; deeper nodes count for their caller there.
-
     Raises:
         UsageError: If they have more than `MOST_FOLDED` characters.
     """

@@ -171,12 +171,7 @@ def with_below(own: Sequence[int], parents: Sequence[int]) -> list[int]:
 
 @dataclass(kw_only=True)
 class CallTrees:
-    """All call trees of a text.
-
-    Attributes:
-        gaps: Lines inside the trees that could not be read.
-        passed_over: First line and number of lines of each stretch that belongs to no tree.
-    """
+    """All call trees of a text."""
 
     trees: tuple[CallTree, ...] = ()
     gaps: tuple[Gap, ...] = field(default=(), repr=False, compare=False)
@@ -276,10 +271,6 @@ _CORNERS = "└┗╚╰`"
 
 def parse_call_trees(text: str | bytes | Source, *, path: str = "<text>") -> CallTrees:
     """Return the call trees that a text draws.
-
-    Args:
-        text: Any text; lines that belong to no tree are passed over and counted.
-        path: Name of the text for messages; a source has its own.
 
     Raises:
         DumpSyntaxError: If it has no tree.

@@ -268,13 +268,7 @@ def read_source(file: StoredFile | str) -> Source:
 
 
 def source_of(pieces: Iterable[bytes], file: StoredFile, cut: Sequence[bool] = ()) -> Source:
-    """Return the text of a file from its bytes.
-
-    Args:
-        pieces: The bytes, piece by piece.
-        file: The file, for its name.
-        cut: Has an item, once all pieces are read, if the file is known to end too early.
-    """
+    """Return the text of a file from its bytes."""
     source = clean(decode_pieces(pieces), "<stdin>" if file.path == STDIN else file.path)
     source.is_cut = bool(cut)
     return source

@@ -75,14 +75,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ModuleFiles:
-    """The files of one module.
-
-    Attributes:
-        key: Number, name and change list as in the file names.
-        folder: Folder below what was loaded.
-        stages: Files by stage (empty for none) and part (empty for the HLO text).
-        settings: Files on target and options, by the end of their names.
-    """
+    """The files of one module."""
 
     key: str
     folder: str
@@ -103,10 +96,6 @@ class ModuleFiles:
 
 def files_of(folder: Path, skipped: SkippedCounter) -> Iterator[DiskFile]:
     """Yield the files of a folder and its subfolders, in order.
-
-    Args:
-        folder: The folder.
-        skipped: Counts folders and files that cannot be read, links to folders, pipes and sockets.
 
     Raises:
         UnreadableError: If the folder itself cannot be read.
@@ -137,13 +126,7 @@ def files_of(folder: Path, skipped: SkippedCounter) -> Iterator[DiskFile]:
 def sort_files(
     files: Iterable[StoredFile], skipped: SkippedCounter, *, opens_archives: bool = False
 ) -> list[ModuleFiles]:
-    """Return the files by module, in the order of folder and number.
-
-    Args:
-        files: In any order.
-        skipped: Counts the files that belong to no module.
-        opens_archives: Whether to read archives on disk as folders; else they are skipped.
-    """
+    """Return the files by module, in the order of folder and number."""
     groups: dict[tuple[str, str], list[ModuleFiles]] = {}
     later: list[tuple[StoredFile, DumpFileName]] = []
     settings: dict[tuple[str, str], dict[str, StoredFile]] = {}

@@ -135,10 +135,6 @@ def from_lowered(lowered: Any) -> ModuleDump:
 def dump_of_compile(lowering: Any, executable: Any) -> ModuleDump:
     """Return the program of one compile inside jax as a dump of one module.
 
-    Args:
-        lowering: The object that was compiled: a ``MeshComputation`` or a ``jax.stages.Lowered``.
-        executable: The object that it was compiled to.
-
     Raises:
         MissingDumpError: If the backend does not give the text of its programs.
     """

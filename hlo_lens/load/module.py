@@ -173,11 +173,7 @@ class ModuleDump:
         return None, {**state, "facts": {}}
 
     def stating(self, **given: Any) -> ModuleDump:
-        """Return the module with the same texts and no facts.
-
-        Args:
-            given: What is stated of it, by the attributes of `Given`; the rest stays.
-        """
+        """Return the module with the same texts and no facts."""
         return replace(self, given=replace(self.given, **given))
 
     @property

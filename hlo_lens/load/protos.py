@@ -122,11 +122,6 @@ def read_proto(
 def compiled_buffers(kind: str, data: bytes, module: bytes) -> BufferTexts:
     """Return the buffer assignment of an executable of JAX.
 
-    Args:
-        kind: Message of `data`: BufferAssignmentProto, or HloProto, which has one.
-        data: The assignment.
-        module: HloModuleProto of the program.
-
     Raises:
         DumpSyntaxError: If they are damaged, or not of one compile.
         MissingPackageError: If protobuf is not installed.

@@ -242,13 +242,7 @@ def _assignment_of(buffers: BufferTexts) -> BufferAssignment | None:
 
 
 def lazy_log(source: Source, *, may_be_empty: bool = False, dump_lines: int = 0) -> Lazy[LogText]:
-    """Return the lazy reader of a log.
-
-    Args:
-        source: Its text.
-        may_be_empty: Whether it may hold nothing that is read.
-        dump_lines: Number of its lines that are blank because they are dumps, read as such.
-    """
+    """Return the lazy reader of a log."""
     return Lazy(partial(_parse_log, source, may_be_empty, dump_lines))
 
 

@@ -55,13 +55,7 @@ _ALARMS = (WarningKind.SLOW_COMPILE, WarningKind.CONSTANT_FOLDING)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedInstruction:
-    """An instruction as printed in a warning, possibly cut off.
-
-    Attributes:
-        name: Its name, without ``%``; dumps may have another name.
-        shape: Shape of its result; None if it is no array, or cannot be read.
-        metadata: Its metadata; None if it is cut off.
-    """
+    """An instruction as printed in a warning, possibly cut off."""
 
     text: str
     name: str

@@ -50,7 +50,7 @@ class LogText:
     Attributes:
         limits: Programs that rematerialization did not make small enough.
         stats: Printed results of ``memory_analysis()`` and ``cost_analysis()``.
-        shardings: Meshes, shardings, types and drawings; None if there are none.
+        shardings: Meshes, shardings and drawings; None if there are none.
         buffers: Blocks of buffer statistics and peak buffers.
         understood_lines: Number of lines in these messages.
         dump_lines: Number of lines in dumps, which are reported separately.

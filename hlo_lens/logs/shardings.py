@@ -165,12 +165,7 @@ def parse_value(text: str) -> JaxValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardingBoxes:
-    """Drawn boxes: which devices hold which part of a value of one or two dimensions.
-
-    Attributes:
-        devices: Device ids of each box, ascending; empty where the text has none, or not all.
-        label: The last words before it.
-    """
+    """Drawn boxes: which devices hold which part of a value of one or two dimensions."""
 
     rows: int
     columns: int

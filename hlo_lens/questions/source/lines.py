@@ -328,13 +328,7 @@ def _functions(node: ast.AST, outer: str) -> Iterator[tuple[str, int, int]]:
 
 
 def in_checkout(found: SourceLines, module: HloModule, checkout: Checkout) -> SourceLines:
-    """Return lines with their text in a checkout, and the lines that they are now.
-
-    Args:
-        found: The lines.
-        module: The module, for the columns of its lines.
-        checkout: The checkout; lines of files that it does not have are returned as they are.
-    """
+    """Return lines with their text in a checkout, and the lines that they are now."""
     columns = compiled_columns(module)
     texts = {file: checkout.lines_of(file) for file in {one.source_file for one in found.lines}}
     now = {

@@ -45,13 +45,7 @@ _CHANGED = "[changed since the compile]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What is shown of the lines.
-
-    Attributes:
-        file: End of the path of the only file; empty for all of the program.
-        is_whole: Whether all lines of the files are shown.
-        rows: Lines with figures that are shown, 0 for all; None for those that cost most.
-    """
+    """What is shown of the lines."""
 
     file: str = ""
     is_whole: bool = False
