@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from hlo_lens.render.result import Cell, Column
     from hlo_lens.render.table import RenderOptions
 
-# ---- objects that are made on access, so that text output does not make them --------------------
-
 
 class Objects(Rows[Mapping[str, object]]):
     """JSON objects of any kinds; each is made anew at each access."""
@@ -46,8 +44,6 @@ class RowObjects(Rows[Mapping[str, object]]):
             range(len(records)),
         )
 
-
-# ---- values -------------------------------------------------------------------------------------
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
@@ -95,8 +91,6 @@ def _is_long(value: object) -> bool:
     return isinstance(value, (list, tuple)) and any(isinstance(one, Mapping) for one in value)
 
 
-# ---- CSV ----------------------------------------------------------------------------------------
-
 _FORMULA = ("=", "+", "-", "@")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?%?")
 
@@ -138,9 +132,6 @@ def _inert(text: str) -> str:
     Source: OWASP, "CSV Injection".
     """
     return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
-
-
-# ---- pages of modules ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

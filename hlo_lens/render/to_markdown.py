@@ -106,9 +106,6 @@ def _unlinked(text: str) -> str:
     return _REFERENCE.sub(rf"\1{_NOTHING}", text)
 
 
-# ---- comments -----------------------------------------------------------------------------------
-
-
 def comment_text(report: Report, rows: int, most_characters: int) -> str:
     """Return a report as Markdown of at most so many characters, at least some hundred.
 
@@ -159,8 +156,6 @@ def _short(text: str) -> str:
     kept = text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."
     return _escaped(" ".join(kept.split()))
 
-
-# ---- annotations on source lines ----------------------------------------------------------------
 
 MOST_ANNOTATIONS = 10
 """Warnings, and errors, that GitHub shows of one step."""

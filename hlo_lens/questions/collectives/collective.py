@@ -268,9 +268,6 @@ def times_text(times: int | None, *, is_at_most: bool) -> str:
     return UNKNOWN_TIMES if times is None else str(Amount(times, kind))
 
 
-# ---- sums ------------------------------------------------------------------------------------
-
-
 def run_sum(rows: Iterable[Collective], figure: str) -> SumBounds | None:
     """Return the bounds of the sum of a figure of one run; None if a part is not known.
 

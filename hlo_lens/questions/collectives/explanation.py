@@ -324,9 +324,6 @@ def _is_product(instruction: HloInstruction) -> bool:
     return is_heavy or not inside.isdisjoint(("dot", "convolution"))
 
 
-# ---- how it is performed -----------------------------------------------------------------------
-
-
 def _performance(collective: Collective) -> Iterator[str]:
     if collective.moves_nothing:
         yield "its groups are of one device each: it moves nothing"
@@ -341,9 +338,6 @@ def _performance(collective: Collective) -> Iterator[str]:
         yield "it is performed as a ring of permutes, beside a product that is computed in steps"
     elif collective.is_host_transfer:
         yield "it goes between the device and its host"
-
-
-# ---- shapes and shardings of neighbours --------------------------------------------------------
 
 
 def _plain_shape(instruction: HloInstruction) -> str | None:

@@ -90,9 +90,6 @@ def pages(
         )
 
 
-# ---- JSON --------------------------------------------------------------------------------------
-
-
 def _object(
     known: ModuleDump, by: str | None, is_dynamic: bool, reasons: Sequence[Why]
 ) -> Mapping[str, object]:
@@ -114,9 +111,6 @@ def _object(
         "groups": groups.objects(),
         **({"why": why} if why else {}),
     }
-
-
-# ---- text --------------------------------------------------------------------------------------
 
 
 def _why_section(known: ModuleDump, reasons: Sequence[Why], name: str) -> Section:
@@ -379,9 +373,6 @@ def movement_tables(movement: DataMovement) -> Iterator[Table]:
                 },
             )
         )
-
-
-# ---- why ---------------------------------------------------------------------------------------
 
 
 def _why_facts(reason: Why) -> Iterator[tuple[str, str]]:

@@ -242,9 +242,6 @@ def _meshes_of_groups(module: HloModule) -> list[Mesh]:
     return list(found)
 
 
-# ---- inferred sizes ----------------------------------------------------------------------------
-
-
 def _inferred(module: HloModule, groups: Iterable[Groups]) -> Mesh | None:
     """Return a mesh without names of its own that explains all groups and shardings, or None.
 
@@ -285,9 +282,6 @@ def _sharding_edges(module: HloModule) -> set[int]:
             for axes in (tiles.axes_of_dimensions() or ()) if tiles is not None else ():
                 edges |= {edge for size, stride in axes for edge in (stride, stride * size)}
     return edges
-
-
-# ---- groups to axes ----------------------------------------------------------------------------
 
 
 def axes_of_groups(groups: Groups, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:
@@ -370,9 +364,6 @@ def axes_of_step(mesh: Mesh, size: int, stride: int) -> list[AxisRef] | None:
         part = AxisRef(axis=name, pre_size=outer // high, size=high // low)
         axes.append(AxisRef(axis=name) if is_whole else part)
     return axes if stride * size <= mesh.size else None
-
-
-# ---- source and target pairs -------------------------------------------------------------------
 
 
 def axes_of_pairs(pairs: Groups, meshes: Sequence[ModuleMesh]) -> GroupAxes | None:

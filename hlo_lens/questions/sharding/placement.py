@@ -495,9 +495,6 @@ def _whole_of(sharding: HloSharding | None, part: Shape) -> Shape | None:
     return dataclasses.replace(part, dimensions=sizes)
 
 
-# ---- shardings inferred from shapes -----------------------------------------------------------
-
-
 def _by_shapes(whole: Shape, part: Shape, meshes: Sequence[Mesh]) -> HloSharding | None:
     """Return the sharding over the only mesh that gives these shapes, if there is just one."""
     if len(meshes) != 1 or not meshes[0].axis_names or whole.rank != part.rank:
