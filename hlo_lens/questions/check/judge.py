@@ -281,7 +281,6 @@ def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:
 
 
 _FIGURES = ("argument", "temp", "constant")
-"""Figures that count memory of one use."""
 
 _MOST = 5
 _LEAST = 1000

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 LOWER, HIGHER, EITHER = "lower-is-better", "higher-is-better", "no-change"
 DIRECTIONS = (LOWER, HIGHER, EITHER)
-"""Directions of improvement; with ``no-change`` any change is for the worse."""
 
 _SHORT = re.compile(
     r"(?:(?P<module>[^:<>=!\[\]]+):)?(?P<metric>[^<>=!]*(?:\[[^\]]*\][^<>=!]*)*?)\s*"

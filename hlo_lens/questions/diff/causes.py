@@ -645,7 +645,6 @@ class MovedOutOfJit(Cause):
 
 
 _LEAST_MOVED = 0.5
-"""Share of the operations of a module that another one must have lost, or gained."""
 
 
 def moved_operations(
@@ -686,7 +685,6 @@ class Retyped(LineChanged):
 
 
 Typed: TypeAlias = "dict[tuple[str, str], list[str]]"
-"""Lines by the element types of base and head."""
 
 
 def _retyped(changes: Changes) -> Iterator[Retyped]:
@@ -849,4 +847,3 @@ FINDERS: tuple[Callable[[Changes], Iterable[Cause]], ...] = (
     _results,
     _donations,
 )
-"""Functions that find causes, in the order of the ranking."""

@@ -253,7 +253,6 @@ _STAGES: tuple[Callable[[Collective], Hashable], ...] = (
     lambda f: f.op_name and (f.kind, f.op_name, f.source_file),
     lambda f: f.op_name and (*_where(f), _operation(f), f.source_file),
 )
-"""Keys by which collectives are matched, strictest first."""
 
 _order = attrgetter(
     *("source_line", "payload_bytes", "dynamic_count", "axis", "op_name", "source_file"),

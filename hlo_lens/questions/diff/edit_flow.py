@@ -28,7 +28,6 @@ PLUMBING = frozenset({"call", "parameter", "tuple", "get-tuple-element", "consta
 """Opcodes that come and go with the computations around operations."""
 
 ARGUMENTS = "[arguments]"
-"""Line of the edits of the program's parameters."""
 
 _MOST_EDITS = 60_000
 """Edits of which dataflow is followed; of more, each line is taken for a root."""
@@ -181,7 +180,6 @@ def _positions(module: HloModule) -> list[float | None]:
 # ---- loops ---------------------------------------------------------------------------------------
 
 Nest: TypeAlias = "tuple[int | None, ...]"
-"""Trip counts of the loops around an instruction, outermost first."""
 
 INTO, OUT_OF, UNROLLED, SCANNED, TRIPS = "into", "out of", "unrolled", "scanned", "trips"
 

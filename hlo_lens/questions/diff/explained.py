@@ -173,7 +173,6 @@ def _with_share(cause: Cause, parts: Sequence[_Part], is_known: tuple[bool, bool
 
 
 _MOST = 3
-"""Lines of each kind that are named; the others are summed."""
 
 _WORDS = {
     "arguments": "arguments",

@@ -163,7 +163,6 @@ Votes: TypeAlias = "Counter[tuple[str, str]]"
 """Line of the base and line of the head of unchanged instructions, with their number."""
 
 Operations: TypeAlias = "Mapping[str, frozenset[str]]"
-"""Opcodes of the operations of each line."""
 
 
 def line_partners(votes: Votes, before: Operations, after: Operations) -> dict[str, str]:
@@ -496,19 +495,15 @@ def _joined(
 
 
 Sizes: TypeAlias = "Mapping[str | None, int | None]"
-"""Increase of bytes by line; None where it is not known."""
 
 FEW = 3
-"""Most opcodes and names in the description of a line or cause."""
 
 REWRITTEN = "rewritten, with as many of each opcode"
 """Description of lines whose instructions were not matched, and that have equal opcodes."""
 
 LEAST = 1 << 10
-"""Fewer bytes do not rank a line."""
 
 TYPE, SHAPE, OPCODE = "element type", "shape", "opcode"
-"""Changed properties that describe a line."""
 
 _OPERANDS = re.compile(r"operand \d+$|order of operands$")
 _NUMBERS = re.compile(r"[\w.+-]+$|\{[^{}]*\}$")

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 _OF_SPACES = tuple(field.name for field in fields(SpaceFacts) if field.name.endswith("_bytes"))
 _METRICS = tuple(field.name for field in fields(MemoryStatement) if field.name in _OF_SPACES)
-"""Lines of the statement of one device."""
 
 _SPACE_METRICS = (*_METRICS, *(name for name in _OF_SPACES if name not in _METRICS))
-"""Lines of the statement of one memory space."""
 
 PEAK = "peak.bytes"
 TOTAL = "total_bytes"
@@ -366,7 +364,6 @@ _STAGES: tuple[Callable[[AliveGroup], Hashable], ...] = (
     lambda g: g.op_name and (g.category, g.op_name, _file(g), g.shape.count(",")),
     lambda g: _loop(g) and (g.category, _loop(g), g.shape.count(",")),
 )
-"""Keys by which groups are matched, strictest first."""
 
 
 def _order(group: AliveGroup) -> tuple[object, ...]:

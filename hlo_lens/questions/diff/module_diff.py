@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 
 SUBJECTS = ("memory", "collectives", "sharding", "program")
-"""Subjects of a comparison."""
 
 NO_CHANGES = Changes()
 

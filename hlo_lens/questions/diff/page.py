@@ -488,7 +488,6 @@ def _shardings_table(found: ShardingDiff) -> Table:
 
 
 _COUNTS = ("unchanged", "changed", "added", "removed", "moved")
-"""Numbers of instructions by change."""
 
 
 def program_diff_facts(diff: ProgramDiff) -> tuple[tuple[str, str], ...]:

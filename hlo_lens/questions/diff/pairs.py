@@ -122,7 +122,6 @@ def pair_record(record: type[R], base: object, head: object, **own: object) -> R
 # ---- files in folders of other names -----------------------------------------------------------
 
 _PACKAGE = "__init__.py"
-"""File name that all packages have."""
 
 
 def renamed_files(base: Iterable[str], head: Iterable[str]) -> dict[str, str]:
@@ -195,7 +194,6 @@ _Pair: TypeAlias = tuple[int, int, str]
 """Index in the base, index in the head, and a note or an empty text."""
 
 _Module: TypeAlias = "tuple[int, ModuleSnapshot]"
-"""A module with its index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

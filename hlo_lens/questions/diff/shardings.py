@@ -390,7 +390,6 @@ _ANNOTATION_STAGES: tuple[Callable[[Annotation], Hashable], ...] = (
     lambda a: a.source and (_kind(a), a.source, a.shape),
     lambda a: a.op_name and (_kind(a), a.op_name),
 )
-"""Keys by which annotations are matched, strictest first."""
 
 
 _order = attrgetter("source", "spec", "sharding", "shape", "op_name")

@@ -44,10 +44,8 @@ if TYPE_CHECKING:
     from hlo_lens.questions.findings.findings import Findings
 
 _LONG = 1 << 19
-"""Bytes of the files of a side that is worth a second process."""
 
 Side: TypeAlias = "Program | Snapshot"
-"""One side of a comparison, as users name it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

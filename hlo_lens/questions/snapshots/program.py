@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump
 
 MOST_BYTES = 8 << 20
-"""Largest size of a packed program in a snapshot."""
 
 _MOST_TEXT = 1 << 31
 """Largest size of the texts of a packed program; more is damage."""
@@ -40,7 +39,6 @@ _FAST = 1
 """Preset of xz: 25 to 40 times smaller, 14 MB in 0.3 s."""
 
 Options = dict[str, dict[str, str]]
-"""Options of XLA, by the text of the dump that prints them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,16 +126,12 @@ class Snapshot:
 KIND = "snapshot"
 
 _TEXTS = ("target", "toolchain", "signature", "fingerprint")
-"""Fields of a module that are texts, or null."""
 
 _SIDES = (("parameters", "parameter"), ("outputs", "output"))
-"""Tables of entry values, and the `kind` of their rows."""
 
 _APART = ("rows", "sharding")
-"""Fields of the facts that have tables of their own."""
 
 _TALL = ("modules", "rows", "peaks", "texts")
-"""Lists with one item on each line of the file."""
 
 _LONG = 200
 """Characters of a text that a file has once: a sharding that lists many devices."""
