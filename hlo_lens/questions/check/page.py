@@ -123,7 +123,6 @@ _MOST_WHOLE = 50
 
 
 def _table(verdicts: Sequence[Verdict]) -> Table:
-    """Return the verdicts, those first that do not pass."""
     order = sorted(verdicts, key=lambda v: _ORDER.get(v.status, 3))
     shown = ["status", "metric", "base", "head", "change", "fails_if", "reason"]
     if len({verdict.module for verdict in verdicts}) > 1:

@@ -816,7 +816,6 @@ def _is_own(edits: LineEdits, row: LineRow, has_others: bool) -> bool:
 
 
 def _constraint_text(edits: LineEdits, annotations: Sequence[ShardingRow]) -> str:
-    """Return the change of sharding constraints with their specs; empty for other changes."""
     if edits.changes_of(CONSTRAINT):
         rows = [row for row in annotations if row.change not in (ADDED, REMOVED)]
         specs = {(row.base_spec, row.head_spec) for row in rows}

@@ -153,14 +153,12 @@ def noise_of(words: Sequence[str]) -> frozenset[Noise]:
 
 
 def _program(base: SideModule, head: SideModule, heed: Collection[Noise]) -> ProgramDiff | None:
-    """Return the changes of the program; None without HLO text, or where equal."""
     if (_is_known_equal(base, head) and not heed) or base.hlo is None or head.hlo is None:
         return None
     return program_diff(base.hlo, head.hlo, heed=heed)
 
 
 def _is_known_equal(base: SideModule, head: SideModule) -> bool:
-    """Return whether a snapshot shows that the programs are equal, so that none is unpacked."""
     one, other = base.snapshot.fingerprint, head.snapshot.fingerprint
     return None in (base.dump, head.dump) and one is not None and one == other
 
@@ -225,7 +223,6 @@ _PROPAGATION = "allow_spmd_sharding_propagation_to_parameters"
 
 
 def _forms_of(module: HloModule) -> dict[str, bool]:
-    """Return whether a text has some forms, without those that it need not show."""
     text, is_divided = module.columns.source.text, module.num_partitions > 1
     has_stacks, has_paths = bool(module.stack_frames), "op_name=" in text
     forms = (

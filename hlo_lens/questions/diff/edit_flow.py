@@ -259,7 +259,6 @@ def loop_change(before: Nested, after: Nested) -> LoopChange | None:
 
 
 def _nest_change(one: Nest, other: Nest, growth: float) -> tuple[str, int, int] | None:
-    """Return kind and trip counts of the change from one nest to another; None for another kind."""
     if one == other or None in one or None in other:
         return None
     is_more, is_fewer = growth >= _LEAST, growth <= 1 / _LEAST

@@ -600,7 +600,6 @@ def _peak_bytes(memory: MemoryDiff, shifted: Mapping[str, str]) -> Sizes:
 
 
 def _wire_bytes(collectives: CollectiveDiff, shifted: Mapping[str, str]) -> Sizes:
-    """Return the increase of bytes on the wire in one run by line; None where it is not known."""
     sizes: dict[str | None, int | None] = {}
     for row in collectives.changed:
         line, delta = line_of(row, shifted), row.delta_wire_bytes

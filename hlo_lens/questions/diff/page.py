@@ -295,7 +295,6 @@ def cause_text(cause: Cause) -> str:
 
 
 def _amounts(causes: Sequence[Cause]) -> str:
-    """Return the bytes that causes explain together; empty for none, or not known."""
     sums = (
         (sum(one.delta_bytes or 0 for one in causes), "must fit"),
         (sum(one.delta_wire_bytes or 0 for one in causes), "sent"),
@@ -305,7 +304,6 @@ def _amounts(causes: Sequence[Cause]) -> str:
 
 
 def _consequence_texts(cause: Cause) -> Iterator[str]:
-    """Yield what follows from a cause: without bytes first, then its parts, small ones as one."""
     plain = [one for one in cause.consequences if one.delta_bytes is one.delta_wire_bytes is None]
     sizes = [
         (one, (abs(one.delta_bytes or 0), abs(one.delta_wire_bytes or 0)))

@@ -252,7 +252,6 @@ def _renamed(base: _Values, head: _Values) -> _Matched:
 
 
 def _without_one_part(entry: EntryFact) -> Iterator[tuple[object, str]]:
-    """Yield the path of a value without one of its parts, not the first, with the part."""
     parts = components(entry.name)
     for place in range(1, len(parts)):
         rest = (*parts[:place], *parts[place + 1 :])

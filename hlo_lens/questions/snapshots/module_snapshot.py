@@ -155,14 +155,12 @@ _MAIN = "func.func public @main("
 
 
 def _result_paths(analysis: ModuleDump) -> list[str]:
-    """Return the paths of the results in the value that the function returns, as JAX lowered it."""
     text = "" if analysis.mlir_text is None else analysis.mlir_text.get() or ""
     start = text.find(_MAIN)
     return _RESULT_PATH.findall(text, start, text.find("\n", start)) if start >= 0 else []
 
 
 def _entry_rows(results: ShardingResults, paths: Sequence[str]) -> Iterator[EntryFact]:
-    """Yield the parameters, then the outputs of a module; paths of outputs if there are as many."""
     outputs = [v for v in results.table.values if v.value.kind == "output"]
     named = {id(v): path for v, path in zip(outputs, paths, strict=False)}
     named = named if len(outputs) == len(paths) else {}
@@ -355,7 +353,6 @@ def _annotations(results: ShardingResults) -> tuple[Annotation, ...] | None:
 def _values_of(
     one: Annotation, shapes: tuple[Shape, ...], shardings: tuple[HloSharding | None, ...]
 ) -> Iterator[Annotation]:
-    """Yield the values of an annotation; the annotation itself if they cannot be told apart."""
     whole = replace(one, source=portable_source(*split_source(one.source)))
     specs: list[str | None] = [*_SPECS.split(one.spec)] if one.spec else [None] * len(shardings)
     if not len(shapes) == len(shardings) == len(specs):

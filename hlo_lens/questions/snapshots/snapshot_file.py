@@ -196,7 +196,6 @@ def _table(
     is_sorted: bool = False,
     texts: Mapping[str | None, int] | None = None,
 ) -> dict[str, object] | None:
-    """Return the table of some records; if sorted, equal ones once with their number."""
     if records is None:
         return None
     names = saved_names(kind)
