@@ -157,7 +157,6 @@ def breach_of(found: Capture | None, compiled: Sequence[Compiling], budget: Path
 
 
 def _text(dump: ModuleDump) -> str | int:
-    """Return the text of a program; a unique number where there is none."""
     return id(dump) if dump.hlo is None else dump.hlo.columns.source.text
 
 

@@ -48,7 +48,6 @@ def _install() -> tuple[str, ...]:
 
 
 def _uninstall() -> None:
-    """Restore the methods when the last listener leaves; wrappers of others stay."""
     global _active  # as above
     with _lock:
         _active -= 1

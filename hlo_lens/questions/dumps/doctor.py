@@ -249,7 +249,6 @@ _PACKAGES = (
 
 
 def _installed_versions() -> dict[str, str | None]:
-    """Return the versions of packages that matter for dumps; None for jax that is not installed."""
     system = f"{platform.system()} {platform.machine()}"
     versions: dict[str, str | None] = {"hlo-lens": __version__, "Python": platform.python_version()}
     versions |= {"system": system, "jax": None, "jaxlib": None}

@@ -123,7 +123,6 @@ class ModuleGroups(Result):
 
     @property
     def lead(self) -> ModuleGroup | None:
-        """The likely training step; else the group with the most arithmetic or memory."""
         ranks = {STEP: 3, MOST_FLOPS: 2, MOST_MEMORY: 1}
 
         def size(group: ModuleGroup) -> tuple[int, int, int]:
@@ -176,7 +175,6 @@ def module_groups(
 
 
 def _flops(module: ListingFacts) -> int:
-    """Return the arithmetic of one device, as far as it is known."""
     known = module.flops if module.flops is not None else module.flops_at_least or 0
     return known // module.undivided_devices
 
@@ -234,7 +232,6 @@ class Lead:
 
     @property
     def role(self) -> str:
-        """Its place among the modules; empty for a single module."""
         if self.group is None or self.others is None:
             return ""
         compiles = self.group.compiles
@@ -385,7 +382,6 @@ _LIKENESS: tuple[Callable[[ListingFacts], Hashable], ...] = (
 
 
 def _joined(alone: list[_Compiles]) -> list[_Compiles]:
-    """Return the compiles of one name; those of different processes are joined into one."""
     for likeness in _LIKENESS:
         found: dict[Hashable, _Compiles] = {}
         used: Counter[Hashable] = Counter()

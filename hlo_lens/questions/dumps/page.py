@@ -185,7 +185,6 @@ def _verdicts(across: AcrossProcesses) -> Iterator[str]:
 
 
 def _difference_notes(across: AcrossProcesses, path: str) -> Iterator[str]:
-    """Yield the command that shows how the first program differs, where it can read both."""
     program = next((one for one in across.programs if one.modules), None)
     if program is not None and program.odd is not None:
         folders = [str(Path(path, folder)) for folder in (program.having[0], program.odd)]

@@ -188,7 +188,6 @@ def track(
 def _measures(
     dump: ModuleDump, subjects: Sequence[str], backend: str | None
 ) -> list[_Measure] | None:
-    """Return the measure of each subject in the text of one stage; None if it cannot be read."""
     module = dump.hlo
     if module is None or not module.computations:
         return None

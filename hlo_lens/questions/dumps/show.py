@@ -276,7 +276,6 @@ def _tables(shown: _Shown) -> Iterator[Table]:
 
 
 def _memory_note(module: ModuleDump, shown: _Shown) -> str:
-    """Return why no values are listed, or how exact they are; empty if they are exact."""
     values, memory = shown.values, memory_results(module)
     if memory is None:
         return "memory is not known: no buffer assignment, and no schedule to estimate it from"

@@ -121,7 +121,6 @@ def _by(
 def _in_line_order(
     base: Sequence[Finding], head: Sequence[Finding]
 ) -> Iterator[tuple[Finding, Finding]]:
-    """Yield findings of one file with equal messages, as far as their lines are in equal order."""
     groups: defaultdict[object, tuple[list[Finding], list[Finding]]]
     groups = defaultdict(lambda: ([], []))
     for side, found in enumerate((base, head)):

@@ -136,7 +136,6 @@ class Finding:
 
     @property
     def source(self) -> str | None:
-        """The line as ``file:line``; None if not known."""
         if self.source_file is None or self.source_line is None:
             return self.source_file
         return f"{self.source_file}:{self.source_line}"

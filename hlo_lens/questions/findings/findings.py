@@ -73,11 +73,9 @@ class Whole:
         return max(self.wire_bytes or 0, (self.memory_bytes or 0) // 16)
 
     def memory_share(self, size_bytes: int) -> float:
-        """Return bytes as a share of what must fit; 0 if not known."""
         return size_bytes / self.memory_bytes if self.memory_bytes else 0.0
 
     def weighed(self, finding: Finding) -> Finding:
-        """Return a finding with the largest share of the program that it saves, if known."""
         wholes = {"bytes": self.memory_bytes, "sent_bytes": self.traffic, "flops": self.flops}
         shares = {
             name: part / whole

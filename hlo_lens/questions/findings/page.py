@@ -54,7 +54,6 @@ class Trial:
 
     @property
     def note(self) -> str:
-        """What more ``what-if`` needs; empty for nothing."""
         if not self.has_program:
             return "what-if has no program to compile: there is no text from before optimizations"
         if self.has_device or self.target:
@@ -91,7 +90,6 @@ class FindingsView:
 
     @property
     def open_questions(self) -> tuple[str, ...]:
-        """Why findings are not known, or some of them; empty if all are."""
         if self.problem or self.gap:
             return (self.problem or self.gap,)
         return tuple(

@@ -77,7 +77,6 @@ class LeastSaving:
         return cls(share=share, text=text)
 
     def is_reached(self, finding: Finding) -> bool:
-        """Return whether a finding saves as much; errors and unknown savings always do."""
         if finding.share is None or finding.severity is Severity.ERROR:
             return True
         if self.share is not None:
@@ -210,7 +209,6 @@ def _texts(value: object, key: str) -> Sequence[str]:
 def _suppressed_by(
     finding: Finding, settings: LintSettings, module: str, checkout: Checkout
 ) -> str | None:
-    """Return where a finding is suppressed; None if it counts."""
     for pattern, codes in settings.per_module:
         if pattern.found_in(module) and finding.code.startswith(codes):
             return f"{settings.path}: per_module_ignores"

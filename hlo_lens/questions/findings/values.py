@@ -185,7 +185,6 @@ def call_note(known: ModuleDump) -> tuple[str, ...]:
 
 @fact
 def _call(known: ModuleDump) -> tuple[SourceLocation | None, SourceLocation | None]:
-    """Return the caller of the function of the module's name, and its first line in a stack."""
     frames = hlo_text(known).stack_frames
     if not frames:
         return None, None

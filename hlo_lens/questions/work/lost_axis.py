@@ -88,7 +88,6 @@ class _AxisMarks(Marks):
         self.inputs: list[int] = []
 
     def of_parameter(self, number: int, held: Held) -> int:
-        """Return a bit for an input, and bit 0 for one that the axis divides."""
         if not is_input(self._module, number):
             return 0
         if number not in self.inputs and len(self.inputs) < _MOST:
@@ -172,7 +171,6 @@ def lost_axis(module: ModuleDump, axis: str, products: Mapping[int, int]) -> Los
 
 
 def _made_at(module: ModuleDump, row: int) -> SourceLocation | None:
-    """Return the line of a collective; of one before a loop, that of the value that it moves."""
     known, hlo = origins(module), hlo_text(module)
     place = known.place(row)
     near: Iterator[tuple[Value, int]] = iter(())

@@ -98,7 +98,6 @@ class Work(Records[RepeatedProduct]):
 
 
 def _repeated_sum(products: Iterable[RepeatedProduct]) -> int:
-    """Return the repeated FLOP of one run: of branches, those of the largest."""
     return bounded_sum(SumPart(one.branches, one.repeated_flops) for one in products).most
 
 
@@ -292,7 +291,6 @@ def _local_parts(
 
 
 def _parts_over(sharding: HloSharding, axes: set[str], devices: int) -> Sequence[object] | None:
-    """Return the tiles of devices over the manual axes among those that divide a value."""
     named = sharding.named
     if named is None:
         return _tiles(sharding, devices)
@@ -326,7 +324,6 @@ class MeshAxes:
         self.sizes = {name: size for name, size, _ in self._strides}
 
     def of(self, held: Held) -> tuple[str, ...]:
-        """Return the axes along which all devices hold the same; none if these are no axes."""
         if held not in self._names:
             names = []
             for name, size, stride in self._strides:

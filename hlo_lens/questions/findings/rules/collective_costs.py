@@ -193,7 +193,6 @@ def collective_between_slices(known: ModuleDump) -> Iterator[Finding]:
 
 
 def _between_hosts(known: ModuleDump) -> Iterator[Finding]:
-    """Yield a finding for each axis with transfers between hosts, as far as these are known."""
     joined = joined_gpus(known.setting("gpu_target_config.pbtxt"))
     if num_devices(known) <= joined:
         return

@@ -109,7 +109,6 @@ _MOST_SHOWN = 5
 
 
 def _undonated_fix(known: ModuleDump, argument: str, value: EntryValue) -> str:
-    """Return how to donate an argument; its position is not known if it has a name."""
     wrapper, _, function = hlo_text(known).name.partition("_")
     call, place = f"jax.{wrapper}({function or '...'}", f"parameter {value.number} of the program"
     if wrapper not in ("jit", "pmap"):
@@ -348,7 +347,6 @@ def _is_needed(known: ModuleDump, row: int) -> bool:
 
 
 def _copied(known: ModuleDump, row: int) -> str | None:
-    """Return the donated or carried value that an instruction copies in the same layout."""
     module, steps = hlo_text(known), origins(known).steps
     copy = module.instruction(row)
     operand = steps.operand(row, 0)

@@ -275,7 +275,6 @@ def reordered_operand(known: ModuleDump) -> Iterator[Finding]:
 
 
 def _product(known: ModuleDump, row: int) -> str | None:
-    """Return the product that alone uses an instruction outside of fusions."""
     module = hlo_text(known)
     caller = origins(known).steps.caller(row)
     instruction, users = module.instruction(row), {user for user, _ in module.links.users_of(row)}

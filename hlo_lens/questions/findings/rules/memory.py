@@ -256,7 +256,6 @@ def saved_residuals(known: ModuleDump) -> Iterator[Finding]:
 
 
 def _by_line(stacks: Sequence[_Stack]) -> Iterator[str]:
-    """Yield the lines that most of the saved bytes come from."""
     lines: dict[str, list[_Stack]] = defaultdict(list)
     for one in stacks:
         lines[one.origin.source or str(one.origin.op_name)].append(one)
@@ -270,7 +269,6 @@ def _by_line(stacks: Sequence[_Stack]) -> Iterator[str]:
 
 
 def _forward_loop(known: ModuleDump, path: str, counts: set[int | None]) -> tuple[int, int] | None:
-    """Return trip count and row of the loop of a path that has one of some trip counts."""
     for row in instruction_table(known).rows_of({"while"}):
         op_name = origins(known).places.op_name(row) or origins(known).of_row(row).op_name or ""
         trips = call_counts(known).trip_count(hlo_text(known).instruction(row))

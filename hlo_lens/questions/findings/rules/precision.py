@@ -289,7 +289,6 @@ def wide_collective(known: ModuleDump) -> Iterator[Finding]:
 def _converted_after(
     known: ModuleDump, moved: tuple[str, ...], wanted: tuple[str, ...]
 ) -> Iterator[Transfer]:
-    """Yield collectives of some element types whose results are only converted to others."""
     for one in transfers(known):
         if one.parts and one.collective.element_type in moved:
             results = (part.result for part in one.parts)

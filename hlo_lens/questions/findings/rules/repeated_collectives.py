@@ -97,7 +97,6 @@ def repeated_all_gather(known: ModuleDump) -> Iterator[Finding]:
 
 
 def _spec(known: ModuleDump, gather: Collective) -> str:
-    """Return the spec of a gathered argument without the axes of the gather."""
     values = sharded_parameters(known)
     own = next((one.spec for one in values if one.value.name == gather.argument), None)
     if own is None or gather.axes is None:
@@ -422,7 +421,6 @@ def _carried(module: HloModule, body: HloComputation) -> _Carried:
 
 
 def _passed(module: HloModule, value: Value) -> Value:
-    """Return the value before copies and views of it, and elements of tuples."""
     flow = value_flow(module)
     before = None if value.row == NOTHING else value
     for _ in range(_MOST_STEPS):
@@ -502,7 +500,6 @@ def accumulated_all_reduce(known: ModuleDump) -> Iterator[Finding]:
 
 
 def _sum(known: ModuleDump, value: Value) -> _Sum | None:
-    """Return the loop of several trips that all uses of a value add it up in; None without one."""
     module, flow = hlo_text(known), value_flow(hlo_text(known))
     found: dict[int, int] = {}
     waiting, seen = [value], {value}

@@ -126,7 +126,6 @@ class _Case:
         return OTHER if number is None else argument_roles(self.known).of_number(number).role
 
     def is_parallel(self, saving: Saving) -> bool:
-        """Return whether an axis divides inputs and no weights: plain data parallelism."""
         role = self.role(saving.value)
         inputs = self.dividing[INPUTS] | self.dividing[OTHER]
         of_its_kind = self.dividing[WEIGHTS] | self.dividing[role]
@@ -260,7 +259,6 @@ def _name(saving: Saving) -> str:
 
 
 def _divided(saving: Saving) -> str:
-    """Return the partition spec with the free axis on the dimension that it divides best."""
     rank = len(saving.value.device_shape.dimensions) if saving.value.device_shape else 0
     entries = [*(saving.value.spec or ())]
     entries += [None] * (rank - len(entries))
@@ -430,7 +428,6 @@ def moved_axis(known: ModuleDump) -> Iterator[Finding]:
 def _way_back(
     before: HloModule, one: ChangedAxes, move: MovedAxis, changed: Sequence[ChangedAxes]
 ) -> ChangedAxes | None:
-    """Return the next constraint that undoes a move, if nothing between needs what it frees."""
     for other in changed:
         is_back = (move.axis, move.after, move.before) in other.moved
         if is_back and other.origin == one.name:
@@ -530,7 +527,6 @@ def cut_dimension(known: ModuleDump) -> Iterator[Finding]:
 
 
 def _is_along(known: ModuleDump, one: Collective) -> bool:
-    """Return whether the operation cuts or joins along a dimension that the axes divide."""
     from hlo_lens.questions.collectives.operand_shardings import needing_operation
 
     meshes, before = collectives(known).meshes, known.before

@@ -173,7 +173,6 @@ _UNKNOWN_LOSS = "operands of products are not divided over {axis}"
 
 
 def _undivided_inputs(known: ModuleDump, axis: str, numbers: Sequence[int]) -> list[ShardedValue]:
-    """Return those of some inputs whose first dimension an axis could divide, largest first."""
     size = mesh_axes(known).sizes[axis]
     found = [
         one
@@ -312,7 +311,6 @@ def lost_batch_axis(known: ModuleDump) -> Iterator[Finding]:
 
 
 def _is_partial_sum(one: Collective, axis: str) -> bool:
-    """Return whether a collective sums the parts of products of the forward pass over an axis."""
     paths = member_paths(one.op_name or "")
     return (
         one.kind in ("all-reduce", "reduce-scatter")
@@ -322,7 +320,6 @@ def _is_partial_sum(one: Collective, axis: str) -> bool:
 
 
 def _gathered(known: ModuleDump, axis: str) -> int:
-    """Return the bytes that a device sends when weights that an axis divides are gathered once."""
     return sum(
         (one.device_bytes or 0) * (mesh_axes(known).sizes.get(axis, 1) - 1)
         for one in sharded_parameters(known)
