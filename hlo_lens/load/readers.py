@@ -31,7 +31,7 @@ from hlo_lens.text.dump_kinds import (
     ROW_OF,
     TOTAL_BYTES,
     DumpKind,
-    call_tree_start,
+    draws_calls,
     proto_message,
     sniff,
     split_file_name,
@@ -428,7 +428,7 @@ def _around(file: StoredFile, around: Around) -> Iterator[ModuleDump]:
     rest = None
     if around.has_any(BRANCHES):
         rest = around.rest()
-        if call_tree_start(rest.text) is not None:
+        if draws_calls(rest.text):
             yield _tree_module(file, rest)
     if around.has_any(log_words.ALL):
         yield _log_module(file, rest or around.rest(), around.dump_lines)

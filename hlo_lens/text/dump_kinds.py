@@ -230,6 +230,18 @@ def call_tree_start(text: str) -> int | None:
     return None if match is None else match.start()
 
 
+_PLACED = lazy_pattern(
+    rf"^[^\n\u2500-\u257f]{{0,121}}?(?={_ANY_LINE})[^\n]*(?:\.[A-Za-z]\w{{0,4}}:\d|\bline \d)",
+    re.MULTILINE,
+)
+
+
+def draws_calls(text: str) -> bool:
+    """Whether a text has a tree of calls with places, not only of files as logs often have."""
+    start = call_tree_start(text)
+    return start is not None and _PLACED.search(text, start) is not None
+
+
 _SIGNS = tuple((row.kind, lazy_pattern(sign, re.MULTILINE)) for row in ROWS for sign in row.signs)
 
 _HEADER_INSIDE = lazy_pattern(rf"(?<![\w.\"'\\-]){HLO_MODULE}[A-Za-z_][\w.-]*+, [a-z_]++=")
