@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.what_if.compiling import Compilation, SourceProgram
     from hlo_lens.render.result import Row
 
-# ---- records -----------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
@@ -106,8 +104,6 @@ class Bisection(Records[Step]):
     def __str__(self) -> str:
         return str(self.report)
 
-
-# ---- steps -------------------------------------------------------------------------------------
 
 Compile = Callable[[str, str, Mapping[str, str]], Step]
 """Compiles a step: its name, versions (empty for those of the interpreter), and flags."""
@@ -254,8 +250,6 @@ def _versions_search(judge: StepJudge, good: str, bad: str) -> Bisection:
     )
 
 
-# ---- flags -------------------------------------------------------------------------------------
-
 _SHOWN = 3
 _REFUSED = re.compile(r"(?i)\b(?:option|flag|field)s?\b[^\n]{0,80}")
 
@@ -334,9 +328,6 @@ def _flags_search(
     return replace(search, steps=made, last_good=good, first_bad=found, flags=flags)
 
 
-# ---- the whole search --------------------------------------------------------------------------
-
-
 def bisect(
     program: Program | None = None,
     *,
@@ -413,8 +404,6 @@ def _source(
         raise UsageError("the dump does not name its device: name one with --target")
     return source, own
 
-
-# ---- page --------------------------------------------------------------------------------------
 
 _STEP_COLUMNS = (
     Column("step", Unit.NONE, "version, or flags with the value of the bad dump"),

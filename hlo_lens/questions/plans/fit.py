@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.what_if.recompiling import Base, Recompiled
     from hlo_lens.render.table import Report
 
-# ---- combinations of changes -------------------------------------------------------------------
-
 _ENOUGH_PLANS = 3
 _SMALL_SHARE = 0.01
 _AT_ONCE = 4
@@ -149,8 +147,6 @@ class Search:
                 made = self._try([rest])
                 kept = rest if made and made[0].fits else kept
 
-
-# ---- one module --------------------------------------------------------------------------------
 
 _MOST_MESHES = 6
 """Other meshes of the devices, those nearest to the program's."""
@@ -343,8 +339,6 @@ def _why_not(row: Recompiled) -> str:
     refused = [f"{one.target}: {one.why_not}" for one in row.changes if not one.applies]
     return row.refusal or "; ".join(refused)
 
-
-# ---- all modules -------------------------------------------------------------------------------
 
 _MOST_MODULES = 10
 

@@ -261,9 +261,6 @@ def findings_at_least(
     )
 
 
-# ---- baselines ---------------------------------------------------------------------------------
-
-
 def sieve_of(
     config: str | None,
     baseline: str | None,
@@ -309,9 +306,6 @@ def read_baseline(path: str) -> dict[str, tuple[Finding, ...]]:
         known = (replace(one, suppressed=False) for one in findings)  # by an older baseline
         baseline[plain_name(name)] = (*baseline.get(plain_name(name), ()), *known)
     return baseline
-
-
-# ---- proofs -----------------------------------------------------------------------------------
 
 
 MOST_PROOFS = 3

@@ -186,9 +186,6 @@ class FittedModule:
         return () if self.plans else closest(self.attempts)
 
 
-# ---- candidates ---------------------------------------------------------------------------------
-
-
 _MOST_GROUPS = 8
 _SMALL = 1000
 """Values that save less than this part of what an axis could are not divided with the others."""
@@ -229,9 +226,6 @@ def _followers(table: ShardingTable) -> dict[str, ShardedValue]:
     return {_name(one): output for one, output in memory_pairs(free, table)}
 
 
-# ---- donations and element types ---------------------------------------------------------------
-
-
 def _donations(table: ShardingTable) -> Iterator[Candidate]:
     groups: dict[str, list[ShardedValue]] = defaultdict(list)
     for one in donations(table).of(DonationStatus.DONATABLE):
@@ -251,9 +245,6 @@ def _donations(table: ShardingTable) -> Iterator[Candidate]:
             requests=requests,
             saves_bytes=_bytes_of(values),
         )
-
-
-# ---- shardings ---------------------------------------------------------------------------------
 
 
 def _divided_spec(one: Saving) -> str:
@@ -322,9 +313,6 @@ class _Divisions:
         )
 
 
-# ---- verdicts in the cache ---------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """Answer of an earlier ``fit`` on a program that does not fit: best plan, or least bytes."""
@@ -373,9 +361,6 @@ def kept_verdict(dump: ModuleDump, limit_bytes: int | None) -> Verdict | None:
     with suppress(TypeError):
         return None if fields is None else Verdict(**fields)
     return None
-
-
-# ---- steps of a bisection -----------------------------------------------------------------------
 
 
 GOOD, BAD, SKIPPED = "good", "bad", "skipped"

@@ -130,9 +130,6 @@ def summary_section(dump: ModuleDump) -> Section:
     )
 
 
-# ---- head ----------------------------------------------------------------------------------------
-
-
 def _head_lines(dump: ModuleDump, lead: Lead) -> Iterator[str]:
     yield from (text for _, text in cut_facts(dump))
     role = "" if lead.group is None or lead.group.mark == STEP else f"{lead.role}; "
@@ -165,9 +162,6 @@ def devices_line(dump: ModuleDump) -> str:
     parts = (f"{plural(count, 'device')}{f' ({mesh})' if mesh else ''}", device)
     figures = "; figures are those of one device" if count > 1 and not stage else ""
     return f"{', '.join(filter(None, parts))}{stage}{figures}"
-
-
-# ---- findings ------------------------------------------------------------------------------------
 
 
 def _findings_part(dump: ModuleDump) -> Section:
@@ -206,8 +200,6 @@ def short_place(source: str | None) -> str:
     """
     return (source or "").removesuffix(" ~").rpartition("/")[2]
 
-
-# ---- memory --------------------------------------------------------------------------------------
 
 _ROLE_COLUMNS = (
     Column("size_bytes", Unit.BYTES, "bytes at the peak, or of the whole program"),
@@ -376,9 +368,6 @@ def _last_operation(path: str) -> str:
     """
     name = path if "[" in path else path.rpartition("/")[2]
     return name.rpartition("(")[2].rstrip(")") if name.endswith(")") else name
-
-
-# ---- what it does --------------------------------------------------------------------------------
 
 
 def _run_facts(dump: ModuleDump) -> Iterator[tuple[str, str]]:

@@ -160,8 +160,6 @@ def table_object(table: Table, rows: int) -> dict[str, object]:
     }
 
 
-# ---- memory over the schedule, which What is alive reads too ------------------------------------
-
 LEAST_SHARE = 1000
 """Values of less than this part of the peak are folded."""
 
@@ -319,8 +317,6 @@ def _value_columns(
     }
 
 
-# ---- changes between two compiles ----------------------------------------------------------------
-
 _MOST_STORED = 1500
 """Instants of a schedule that are stored; each is the largest of its neighbours."""
 
@@ -445,8 +441,6 @@ def _line(module: HloModule, row: int | None) -> str | None:
     cut = f" ... [{len(text) - LONGEST_LINE:,} more]" if len(text) > LONGEST_LINE else ""
     return printable(text[:LONGEST_LINE]) + cut
 
-
-# ---- summary, your code, collectives, loops, sharding --------------------------------------------
 
 MOST_LEVELS = 500
 """Levels of loops that are listed; the others are counted."""
@@ -604,8 +598,6 @@ def _sharding(subject: Subject, strings: Strings) -> Mapping[str, object] | None
     shown = section_object(section, _ALL)
     return {"section": shown, "drawing": drawn.numbers, "drawings": drawn.drawings}
 
-
-# ---- program -------------------------------------------------------------------------------------
 
 MOST_INSTRUCTIONS = 2500
 """Instructions that are listed."""

@@ -116,9 +116,6 @@ def page_of_texts(
     return ModulePage(sections=tuple(sections), make_object=make_object)
 
 
-# ---- all tables --------------------------------------------------------------------------------
-
-
 def full_tables(dump: ModuleDump, lead: Lead) -> Iterator[Table]:
     """Yield the tables of a module with HLO text, and that of the others of its dump."""
     leading, memory = leading_table(dump), memory_results(dump)
@@ -191,9 +188,6 @@ def fit_answer(dump: ModuleDump) -> tuple[str, ...]:
         return ()
     command = ("what-if", dump, answer.words) if answer.fits else ("fit", dump)
     return (f"{answer.text}: {command_on(*command)}",)
-
-
-# ---- facts -------------------------------------------------------------------------------------
 
 
 def memory_lines(dump: ModuleDump) -> Iterator[tuple[str, str]]:
@@ -298,9 +292,6 @@ def full_notes(dump: ModuleDump) -> Iterator[str]:
         yield from memory_notes(memory)
 
 
-# ---- tables ------------------------------------------------------------------------------------
-
-
 def _detail_tables(dump: ModuleDump) -> Iterator[Table]:
     yield largest_table(dump)
     sources = source_bytes(dump)
@@ -366,9 +357,6 @@ def _values_table(name: str, title: str, values: Sequence[EntryValue]) -> Table:
         shown=tuple(c.name for c in columns if c.name not in hidden),
         notes=_unknown_sizes([value.size_bytes for value in values].count(None)),
     )
-
-
-# ---- JSON --------------------------------------------------------------------------------------
 
 
 def module_object(dump: ModuleDump) -> Mapping[str, object]:

@@ -188,9 +188,6 @@ def covering_patterns(chosen: Sequence[str], names: Sequence[str]) -> list[str]:
     return [*patterns, *(one for one in chosen if one in left or one not in known)]
 
 
-# ---- pairs of arguments and results ------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class DonatedPairs:
     """Donated arguments by position: the results that have their memory, or any (`donors`).
@@ -323,9 +320,6 @@ def _elements(value: ShardedValue, *, is_global: bool = False) -> object:
     return shape and (prod(size or 0 for size in shape.dimensions), shape.memory_space)
 
 
-# ---- donation ----------------------------------------------------------------------------------
-
-
 def edit_donation(
     edits: TextEdits, donate: Sequence[str] = (), undonate: Sequence[str] = ()
 ) -> list[Change]:
@@ -385,9 +379,6 @@ def _write(
     donors = [f"{address(position)})" for position in sorted(pairs.donors)]
     for name, entries in (("input_output_alias", aliases), ("buffer_donor", donors)):
         edits.header[name] = f"{{ {', '.join(entries)} }}" if entries else ""
-
-
-# ---- element types -----------------------------------------------------------------------------
 
 
 def edit_dtype(edits: TextEdits, requests: Iterable[str]) -> list[Change]:

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 WORKER = Path(__file__).with_name("worker.py")
 """The script that compiles."""
 
-# ---- programs ----------------------------------------------------------------------------------
-
 _TARGET_NAME = re.compile(r'custom_call_target="([^"]*)"')
 _PYTHON = re.compile(r"CustomSPMDPartitioning|.*python.*callback.*|.*_callback$", re.IGNORECASE)
 
@@ -86,9 +84,6 @@ def source_program(dump: ModuleDump) -> SourceProgram | None:
         return None
     target, backend, ids = own_target(dump), backend_of_dump(dump), device_assignment(dump)
     return SourceProgram(module=module, target=target, assignment=ids, backend=backend)
-
-
-# ---- requests ----------------------------------------------------------------------------------
 
 
 CompileRequest: TypeAlias = dict[str, Any]
@@ -217,8 +212,6 @@ def _in_host_memory(shapes: Sequence[Shape]) -> tuple[int, ...]:
     return tuple(number for number, own in enumerate(spaces) if _HOST_SPACE in own)
 
 
-# ---- outcomes ----------------------------------------------------------------------------------
-
 _PACKAGES = {
     "cpu": ("jax", "jaxlib"),
     "tpu": ("jax", "jaxlib", "libtpu"),
@@ -342,8 +335,6 @@ def options_of(text: str) -> dict[str, str]:
     times = Counter(key for key, _ in pairs)
     return {k: v for k, v in pairs if times[k] == 1 and not _UNIMPORTANT.match(k)}
 
-
-# ---- processes ---------------------------------------------------------------------------------
 
 _POLL_SECONDS = 0.1
 _MOST_MEMORY = 0.8

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.what_if.compiling import CompileRequest, SourceProgram
     from hlo_lens.questions.what_if.edits import Change
 
-# ---- figures ------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
@@ -165,9 +163,6 @@ def reproduction(own: Figures, again: Figures, reasons: tuple[str, ...] = ()) ->
     return Reproduction(is_equal=not made, compared=len(known), differences=made, reasons=reasons)
 
 
-# ---- compiles -----------------------------------------------------------------------------------
-
-
 RECOMPILED = "recompiled"
 """Basis of figures that XLA's compiler gave."""
 
@@ -243,9 +238,6 @@ _CODE_SHARE = 0.005
 """Share of the bytes in a message of XLA that may be generated code, which is not in the texts."""
 
 
-# ---- without changes ---------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
     """A module compiled again without changes.
@@ -318,9 +310,6 @@ def compiled_base(base: Base, pool: Compiler) -> Base:
     return result if other.error else made.compared(other)
 
 
-# ---- the text with changes ----------------------------------------------------------------------
-
-
 EDITS = ("mesh", "donate", "undonate", "shard", "dtype", "constraint")
 """Kinds of changes of the program's text."""
 
@@ -385,9 +374,6 @@ def _steps(
 def _edit_mesh(edits: TextEdits, target: str, meshes: Sequence[Mesh]) -> list[Change]:
     make = partial(edit_mesh, edits, axis_sizes(target), meshes)
     return [part_of("mesh", target, target, make)]
-
-
-# ---- with changes ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.sharding.placement import ShardedValue
     from hlo_lens.questions.what_if.edits import TextEdits
 
-# ---- constraints -------------------------------------------------------------------------------
-
 _CONSTRAINT = re.compile(r"(?P<action>add|drop)[ ]+(?P<file>.+):(?P<line>\d+)(?:=(?P<spec>.+))?")
 _TARGET = "Sharding"
 _SHOWN = 4
@@ -215,8 +213,6 @@ def _is_array(instruction: HloInstruction) -> bool:
     made = instruction.producer(0)
     return made is not None and made[0].opcode not in _NO_ARRAYS
 
-
-# ---- arguments and results ---------------------------------------------------------------------
 
 _TO = "allow_spmd_sharding_propagation_to_"
 _ATTRIBUTE = re.compile(r'(xla\.sdy\.sharding=)"(?:[^"\\]|\\.)*"')
@@ -476,9 +472,6 @@ def _shardy_meshes(module: HloModule) -> dict[str, Mesh]:
     return dict(shardy_meshes(module.frontend_attributes.get(MESHES, "")))
 
 
-# ---- splits of devices -------------------------------------------------------------------------
-
-
 def program_mesh(module: HloModule, meshes: Sequence[Mesh] = ()) -> Mesh:
     """Return the mesh of a program; `meshes` are those of one whose text names none.
 
@@ -514,8 +507,6 @@ def _factors(size: int, count: int) -> Iterator[tuple[int, ...]]:
     if count == 1:
         yield (size,)
 
-
-# ---- another mesh ------------------------------------------------------------------------------
 
 _OF_ONE_DEVICE = (
     *("FullToShardShape", "ShardToFullShape", "GlobalToLocalShape", "LocalToGlobalShape"),

@@ -64,8 +64,6 @@ def _find(name: str) -> Any:
     raise WorkerError("import", f"this jaxlib has no {name}")
 
 
-# ---- the program -------------------------------------------------------------------------------
-
 _UNKNOWN_ATTRIBUTE = re.compile(r"unexpected attribute \"?([\w.]+)\"?")
 _MOST_ATTRIBUTES = 16
 _FRAMES = re.compile(r"\n+FileNames\n.*?\n+(?=%|ENTRY|[A-Za-z_][\w.-]* [({])", re.DOTALL)
@@ -218,8 +216,6 @@ def _broadcasts(operation: Any) -> Any:
                 yield from _broadcasts(inner.operation)
 
 
-# ---- devices and options -----------------------------------------------------------------------
-
 _NEWER_FIELDS = (
     ("mem_clock_ghz", "reserved_shared_memory_per_block", "max_blocks_per_multiprocessor"),
     ("collective_memory_granularity", "device_interconnect_info", "feature_extension"),
@@ -315,9 +311,6 @@ def _compile_options(request: dict[str, Any], ids: list[list[int]]) -> Any:
             name = f"allow_spmd_sharding_propagation_to_{key}"
             setattr(build, name, request[f"propagates_to_{key}"])
     return options
-
-
-# ---- the compile -------------------------------------------------------------------------------
 
 
 def _executable(client: Any, module: Any, devices: list[Any], options: Any) -> Any:
