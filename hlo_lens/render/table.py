@@ -248,7 +248,6 @@ class Report:
 _WIDTH = 100
 """Columns of a report as a string."""
 
-# ---- formats ------------------------------------------------------------------------------------
 
 Renderer: TypeAlias = Callable[[Report, TextIO, RenderOptions], None]
 
@@ -283,9 +282,6 @@ RENDERERS: Mapping[str, Renderer] = {
 
 FORMATS = tuple(name for name in RENDERERS if name != "sarif")
 """Formats of every report; SARIF has findings only."""
-
-
-# ---- cut tables ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,9 +338,6 @@ def cut_table(table: Table, rows: int) -> CutTable:
 def _labelled(table: Table, label: str, sums: Mapping[str, float]) -> Row:
     home = (main_text(table.shown_columns) or table.shown_columns[0]).name
     return tuple(label if c.name == home else sums.get(c.name) for c in table.columns)
-
-
-# ---- columns -----------------------------------------------------------------------------------
 
 
 class Role(Enum):
@@ -435,8 +428,6 @@ def keep_rank(column: Column) -> int:
             return rank
     return LAST if column.name in _KEPT.split() else _RANKS[role_of(column)]
 
-
-# ---- widths -------------------------------------------------------------------------------------
 
 DOTS = "..."
 _PLACE = re.compile(r"\.\w+:\d+$")

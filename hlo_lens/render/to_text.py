@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     Line = tuple[str, str]
     """Style and text."""
 
-# ---- columns ------------------------------------------------------------------------------------
 
 _GAP = "  "
 _NARROWEST_NAME = 16
@@ -210,8 +209,6 @@ def table_lines(cut: CutTable, width: int) -> TableLines:
     )
 
 
-# ---- cells --------------------------------------------------------------------------------------
-
 _LAYOUT = re.compile(r"(?<=\])\{[^{}]*\}")
 _XLA_NAME = re.compile(r"[\w.\-]+(\{[\d,]*\})?")
 _PLACE = re.compile(r"/[^/\[\]]*\.\w+:\d+( ~)?$")
@@ -347,9 +344,6 @@ def without_arguments(path: str) -> str:
     return _ARGUMENTS.sub("", path)
 
 
-# ---- wrapping -----------------------------------------------------------------------------------
-
-
 def wrapped(text: str, width: int) -> Iterator[str]:
     """Yield a text in lines: broken at spaces, in long words after marks, else anywhere.
 
@@ -439,8 +433,6 @@ def separated(text: str) -> str:
     """
     return text.replace(_JOINT, " ")
 
-
-# ---- reports -----------------------------------------------------------------------------------
 
 DEFAULT_ROWS = 10
 PIPE_WIDTH = 120

@@ -173,8 +173,6 @@ def _bytes_of(near: HloInstruction) -> int:
     return 0 if near.shape is None else near.shape.size_bytes or 0
 
 
-# ---- the cause ---------------------------------------------------------------------------------
-
 _UNDETERMINED = "the cause is not determined"
 
 

@@ -79,9 +79,6 @@ _LISTED = {
 """Attributes that list such dimensions of an operand."""
 
 
-# ---- dimensions of an instruction --------------------------------------------------------------
-
-
 def listed_numbers(instruction: HloInstruction, attribute: str) -> tuple[int, ...]:
     """Return the numbers in the value of an attribute."""
     return tuple(bounded_int(n) for n in _NUMBER.findall(instruction.attribute(attribute) or ""))
@@ -178,8 +175,6 @@ def _reshape_groups(reshape: HloInstruction) -> list[tuple[list[int], list[int]]
         groups.append(([place for place, _ in given], [place for place, _ in made]))
     return groups
 
-
-# ---- how values are divided --------------------------------------------------------------------
 
 _VISITS = 1000
 """Most instructions that are visited for one dimension."""
@@ -359,8 +354,6 @@ def _keeps_dimensions(user: HloInstruction, position: int) -> bool:
     return (traits.is_elementwise or traits.is_same) and _is_as_large(user, position)
 
 
-# ---- the operation that needed a collective ----------------------------------------------------
-
 _MOST_OPERATIONS = 48
 """Most operations of one path and line that are tried."""
 
@@ -446,8 +439,6 @@ def _operation(user: HloInstruction, divisions: _Divisions) -> Operation:
         dimensions=tuple(one for k in operands for one in divisions.of(computing, k)),
     )
 
-
-# ---- constraints that drop axes ----------------------------------------------------------------
 
 _MOST_CONSTRAINTS = 200
 """Limit on the constraints examined, in text order."""

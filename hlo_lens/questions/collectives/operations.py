@@ -562,8 +562,6 @@ def _source_of_shift(instruction: HloInstruction) -> HloInstruction | None:
     return source
 
 
-# ---- products in steps around a ring -----------------------------------------------------------
-
 _BODY = re.compile(r"windowed_dot_general_body_(ag|rs)\b")
 _KINDS = {"ag": "all-gather", "rs": "reduce-scatter"}
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from hlo_lens.program.runs import CallCounts
     from hlo_lens.questions.collectives.operations import CollectiveOp
 
-# ---- operations of the text from before optimizations ------------------------------------------
 
 _REORDERING = ("convert", "copy", "transpose", "bitcast-convert")
 
@@ -178,8 +177,6 @@ def is_asked_path(path: str | None) -> bool:
         return False
     return all(last_part(one) in _ASKED for one in member_paths(path))
 
-
-# ---- origins -----------------------------------------------------------------------------------
 
 _COMBINED = re.compile(r"\((?<![^/]\()(?:[^():]++|\((?:[^()]++|\([^()]*+\))*+\))*+:")
 """Part of the operation path of instructions that XLA combined: ``a/(b/add:jvp(c)/mul)``."""

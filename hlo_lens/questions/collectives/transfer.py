@@ -144,8 +144,6 @@ def _payload_shape(instruction: HloInstruction, kind: str) -> Shape | None:
     return shape.tuple_shapes[wanted] if wanted < len(shape.tuple_shapes) else None
 
 
-# ---- overlap -----------------------------------------------------------------------------------
-
 _BYTES_EACH = 2
 _FLOPS_EACH = 50
 """Work in the time in which the links of a device send one byte, on the slowest device known.
@@ -279,8 +277,6 @@ def _spend(time: float, queue: deque[K], unsent: dict[K, float], is_open: set[K]
                 return
         queue.popleft()
 
-
-# ---- copies between device and host ------------------------------------------------------------
 
 TO_HOST = "to host"
 TO_DEVICE = "to device"
