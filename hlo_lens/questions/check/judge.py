@@ -277,9 +277,6 @@ def _problem(rule: Rule, candidate: Candidate, sides: Sides) -> str:
     return problem
 
 
-# ---- contributors --------------------------------------------------------------------------------
-
-
 _FIGURES = ("argument", "temp", "constant")
 
 _MOST = 5

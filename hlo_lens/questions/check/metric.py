@@ -156,8 +156,6 @@ def missing_text(root: str) -> str:
     return f": {_MISSING[root]}; {_WRITES}" if root in _MISSING else ""
 
 
-# ---- steps --------------------------------------------------------------------------------------
-
 _HBM = "HBM"
 _NAMES = frozenset({"name", "value", "number"})
 """Cells that identify a row: if no row has the name, the metric is not known, rather than 0."""
@@ -266,8 +264,6 @@ def _is_equal(value: object, wanted: str) -> bool:
     return (str(value).lower() if isinstance(value, bool) else str(value)) == wanted
 
 
-# ---- collectives --------------------------------------------------------------------------------
-
 _FIGURES = {
     "count": "",
     "static": "",
@@ -342,8 +338,6 @@ def _check_axes(metric: Metric, facts: CollectiveTotals) -> None:
         name = ",".join(wanted)
         raise NoValueError(f"no mesh axis is called {name!r}; there is {there}{''.join(hints)}")
 
-
-# ---- findings -----------------------------------------------------------------------------------
 
 _SEVERITIES = ("error", "warning", "info")
 _CODE = re.compile(r"[A-Z]\d{0,3}")

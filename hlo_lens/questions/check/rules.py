@@ -206,8 +206,6 @@ def _module_pattern(text: str, place: str) -> NamePattern:
         raise UsageError(f"{place}: {error}") from error
 
 
-# ---- budget files -------------------------------------------------------------------------------
-
 _OTHERS = "lint"
 """Table of ``hlo-lens lint``, which is not read here; a file may have it alone."""
 
@@ -348,9 +346,6 @@ def _thresholds(
     if direction in (HIGHER, EITHER):
         less = replace(amount, number=-amount.number, text=f"-{amount.text}")
         yield Condition(op="<", amount=less, is_change=True, least=least)
-
-
-# ---- values -------------------------------------------------------------------------------------
 
 
 def rule_value(rule: Rule, module: ModuleSnapshot, partner: ModuleSnapshot | None = None) -> Value:

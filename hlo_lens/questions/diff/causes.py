@@ -251,9 +251,6 @@ def with_line(cause: Cause, changes: Changes) -> Cause:
     return cause if line is None else replace(cause, sources=(line,))
 
 
-# ---- compiler, flags, sizes, mesh ----------------------------------------------------------------
-
-
 class ToolsChanged(Cause):
     """Another version of JAX or XLA, or other flags."""
 
@@ -370,8 +367,6 @@ def _mesh(changes: Changes) -> Iterator[MeshChanged]:
     if base and head and re.findall(r"\d+", base) != re.findall(r"\d+", head):
         yield MeshChanged(what=f"mesh {base} -> {head}")
 
-
-# ---- arguments, results, donations ---------------------------------------------------------------
 
 RETYPED, REPLACED = "retyped", "replaced"
 
@@ -544,9 +539,6 @@ def _results(changes: Changes) -> Iterator[ResultsChanged]:
         yield ResultsChanged(what=what, change=change, names=names)
 
 
-# ---- loops and recomputation ---------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecomputationChanged(Cause):
     """Another policy of rematerialisation; numbers of instructions."""
@@ -657,9 +649,6 @@ def moved_operations(
         return None
     text = f"moved {way} this jit: module {module} {has} the operations: {opcodes_text(moved)}"
     return MovedOutOfJit(what=text)
-
-
-# ---- lines ---------------------------------------------------------------------------------------
 
 
 class LineChanged(Cause):

@@ -219,8 +219,6 @@ def _run_delta(
     return Delta(one, other, is_at_most=any(are_at_most))
 
 
-# ---- matching ----------------------------------------------------------------------------------
-
 _TRIPS = re.compile(r" x(?:\d+|\?)$")
 
 

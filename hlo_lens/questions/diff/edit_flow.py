@@ -177,8 +177,6 @@ def _positions(module: HloModule) -> list[float | None]:
     return [None if place is None else place / (count or 1) for place in found]
 
 
-# ---- loops ---------------------------------------------------------------------------------------
-
 Nest: TypeAlias = "tuple[int | None, ...]"
 
 INTO, OUT_OF, UNROLLED, SCANNED, TRIPS = "into", "out of", "unrolled", "scanned", "trips"

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from hlo_lens.questions.matching.program_diff import ProgramDiff
 
 
-# ---- lines of a module ---------------------------------------------------------------------------
-
 SUM = "/add_any"
 """Operation that JAX adds for the gradient of a value with several uses."""
 
@@ -156,8 +154,6 @@ def is_of_shardy(instruction: HloInstruction) -> bool:
     is_call = instruction.opcode == "custom-call"
     return is_call and custom_call_target(instruction).startswith("xla.sdy.")
 
-
-# ---- partners of lines -------------------------------------------------------------------------
 
 Votes: TypeAlias = "Counter[tuple[str, str]]"
 """Line of the base and line of the head of unchanged instructions, with their number."""
@@ -491,9 +487,6 @@ def _joined(
     return most[0], set(most[1])
 
 
-# ---- rows of lines -------------------------------------------------------------------------------
-
-
 Sizes: TypeAlias = "Mapping[str | None, int | None]"
 
 FEW = 3
@@ -522,9 +515,6 @@ OPERATION_PROPERTIES = frozenset(
     }
 )
 """Properties of operations that only the user's program decides, before optimizations."""
-
-
-# ---- lines -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,8 +163,6 @@ def _spaces(memory: MemoryStatement | None) -> dict[int, SpaceFacts]:
     return {} if memory is None else {space.color: space for space in memory.spaces}
 
 
-# ---- the peaks ---------------------------------------------------------------------------------
-
 FREE = "[fragmentation]"
 
 _LINE = re.compile(r":\d+$")

@@ -244,8 +244,6 @@ def _notes(diff: ModuleDiff) -> Iterator[str]:
             yield f"the {side} lacks {parts} that its text uses; they are not counted here"
 
 
-# ---- causes and lines --------------------------------------------------------------------------
-
 MOST_CAUSES = 4
 _MOST_LINES = 4
 _MOST_CONSEQUENCES = 8
@@ -341,9 +339,6 @@ def _lines_table(lines: LineDiff, *, is_whole: bool = False) -> Table:
     return replace(table, is_whole=is_whole, wrapped=("what",))
 
 
-# ---- memory ------------------------------------------------------------------------------------
-
-
 def _delta_text(delta: Delta, kinds: tuple[Kind, Kind] = (Kind.EXACT, Kind.EXACT)) -> str:
     base, head = (
         "?" if size is None else Amount(size, kind).text(format_bytes)
@@ -437,8 +432,6 @@ def _peak_table(peak: PeakDiff) -> Table:
     return with_marks(table)
 
 
-# ---- findings, collectives, shardings, program -------------------------------------------------
-
 _MOST_FINDINGS = 3
 
 
@@ -504,9 +497,6 @@ def program_diff_facts(diff: ProgramDiff) -> tuple[tuple[str, str], ...]:
         text += f"; of the module: {listed(attributes, FEW)}"
     ignored = [f"{kind.value} ({format_count(n)})" for kind, n in diff.ignored.items()]
     return (("program", text), *([("ignored", ", ".join(ignored))] if ignored else []))
-
-
-# ---- JSON --------------------------------------------------------------------------------------
 
 
 def diff_object(diff: DumpDiff) -> dict[str, object]:

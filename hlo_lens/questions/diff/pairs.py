@@ -119,8 +119,6 @@ def pair_record(record: type[R], base: object, head: object, **own: object) -> R
     return cast("Callable[..., R]", record)(**own)
 
 
-# ---- files in folders of other names -----------------------------------------------------------
-
 _PACKAGE = "__init__.py"
 
 
@@ -183,8 +181,6 @@ def _files(module: ModuleSnapshot) -> Iterator[str]:
     yield from (file for file, _ in map(split_source, sources) if file is not None)
     yield from (row.source_file for row in module.collectives or () if row.source_file)
 
-
-# ---- modules of two dumps ----------------------------------------------------------------------
 
 SIGNATURE_DIFFERS = "paired by name; shapes of parameters or results differ"
 IN_ORDER = "one of {count} modules of this name and signature, paired in their order"

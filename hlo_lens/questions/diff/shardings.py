@@ -273,8 +273,6 @@ def _differ(texts: tuple[str | None, str | None]) -> bool:
     return None not in texts and texts[0] != texts[1]
 
 
-# ---- annotations -------------------------------------------------------------------------------
-
 _CONSTRAINT, _LEAVING = "constraint", "shard_map result"
 _KINDS = {
     "Sharding": _CONSTRAINT,
@@ -392,9 +390,6 @@ _ANNOTATION_STAGES: tuple[Callable[[Annotation], Hashable], ...] = (
 
 
 _order = attrgetter("source", "spec", "sharding", "shape", "op_name")
-
-
-# ---- donations ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,9 +126,6 @@ def with_findings(snapshot: ModuleSnapshot, found: Findings) -> ModuleSnapshot:
     return replace(snapshot, facts=facts)
 
 
-# ---- collectives and entry values --------------------------------------------------------------
-
-
 def _with_rows(totals: CollectiveTotals, analysis: ModuleDump) -> CollectiveTotals:
     found, module = collectives(analysis), hlo_text(analysis)
     paths = loop_paths(module) if found.trips.loops else {}
@@ -187,8 +184,6 @@ def _entry_rows(results: ShardingResults, paths: Sequence[str]) -> Iterator[Entr
             **placed[id(value.cells)],  # type: ignore[arg-type] # fields by name
         )
 
-
-# ---- peaks -------------------------------------------------------------------------------------
 
 NO_VALUE = "[no value]"
 """Group of the bytes of allocations that hold no value; without live ranges no peak is known."""
@@ -309,8 +304,6 @@ def _place(origin: Origin) -> str | None:
     place = origin.place
     return None if place is None else portable_source(place.file, place.line)
 
-
-# ---- annotations -------------------------------------------------------------------------------
 
 _RESULT = "xla.sdy.FuncResultSharding"
 """Annotation of a result's sharding, which the rows of outputs have."""

@@ -136,8 +136,6 @@ _TALL = ("modules", "rows", "peaks", "texts")
 _LONG = 200
 """Characters of a text that a file has once: a sharding that lists many devices."""
 
-# ---- writing -----------------------------------------------------------------------------------
-
 
 def snapshot_text(snapshot: Snapshot, *, tool_version: str) -> str:
     """Return the text of a snapshot file: ASCII, one row on each line."""
@@ -237,8 +235,6 @@ def _pieces(value: object, indent: str, *, is_tall: bool = True) -> Iterator[str
     else:
         yield json.dumps(value)
 
-
-# ---- reading -----------------------------------------------------------------------------------
 
 R = TypeVar("R")
 
