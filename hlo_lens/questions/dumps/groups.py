@@ -51,13 +51,7 @@ _ROLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleGroup:
-    """Compiles of one function in one process.
-
-    Attributes:
-        modules: Modules in the order of their numbers.
-        largest: Module shown for the group: largest peak (total if the peak is not known), then
-            most instructions.
-    """
+    """Compiles of one function in one process."""
 
     name: Annotated[str, "name of the module"]
     process: Annotated[str, "folder of the process that compiled it"]
@@ -103,12 +97,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class ModuleGroups(Result):
-    """Modules of a dump in groups: columns of the group, and of its largest module.
-
-    Attributes:
-        groups: Groups in the requested order.
-        processes: Folders of the processes, in order; one empty name for a single one.
-    """
+    """Modules of a dump in groups: columns of the group, and of its largest module."""
 
     KIND: ClassVar[str] = "modules"
     COLUMNS = tuple({**_OF_LARGEST, **_OWN}[name] for name in _COLUMNS)
@@ -318,13 +307,7 @@ class SharedProgram:
 
 @dataclass(frozen=True, kw_only=True)
 class AcrossProcesses(Records[SharedProgram]):
-    """Programs of a job, differences first.
-
-    Attributes:
-        programs: Programs with their verdicts.
-        processes: All processes.
-        are_processes: Whether the folders have names of processes.
-    """
+    """Programs of a job, differences first."""
 
     KIND: ClassVar[str] = "across-processes"
     programs: tuple[SharedProgram, ...]

@@ -45,15 +45,11 @@ class ListingFacts:
     Fields with a meaning are columns of a listing.
 
     Attributes:
-        name: Name in the HLO text, else in the file names.
         key: Name in the file names, with its number.
         folder: Folder of its files, relative to the listed path.
-        path: File, folder or archive that was loaded; empty if unknown.
         module_option: Option with which commands on the path read it alone; may be empty.
-        has_program: Whether there is a text from before optimizations.
         devices: Devices of one replica: the header's number, or that of the entry's shardings.
         copied_bytes: Bytes at the peak of f32 copies of 16-bit values that CPU's compiler made.
-        signature: Shapes of the entry's parameters, in order.
         fingerprint: Equal for modules with equal texts up to names; None if not requested.
     """
 

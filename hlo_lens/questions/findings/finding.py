@@ -95,12 +95,8 @@ class Finding:
 
     Attributes:
         severity: Given by a rule where size does not decide it.
-        message: What is wrong, in one sentence without a full stop.
-        fix: What to write instead, as in a JAX program.
-        source_file: File of the user's program to blame; None if not known.
         values: Arguments, results or instructions concerned, the largest first.
         evidence: Facts that show it, each a sentence.
-        suppressed_by: Where it is suppressed: a comment, a setting, a baseline.
         share: Largest share that it saves of the program's memory, communication or arithmetic.
         changes: Changes by which ``what-if`` makes the fix, all together; none if it cannot.
         has_cost: Whether the fix may cost communication or work, so that it is no error.

@@ -68,8 +68,6 @@ class FindingsView:
     Attributes:
         address: Its name after its folder; empty where there is none.
         copy_of: Address of the module whose program this text has, too: findings are counted there.
-        path: Dump that it was read from; empty if unknown.
-        options: Options of commands on this module alone.
         place: Line that calls the program, for findings without a line.
         problem: Why its findings are not known; empty if they are.
         gap: Why findings may be missing: parts of the text that could not be read; may be empty.

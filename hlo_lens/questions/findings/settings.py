@@ -129,14 +129,7 @@ _WORDS = re.compile(r"[\s,]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintSettings:
-    """Settings of ``lint``.
-
-    Attributes:
-        selection: Findings that are wanted; others are left out, and counted.
-        per_module: Patterns of module names, each with codes that are suppressed there.
-        fail_on: Severity from which ``lint`` exits with 1; None for never.
-        path: File that the settings are from; empty for none.
-    """
+    """Settings of ``lint``."""
 
     selection: Selection = field(default_factory=Selection)
     per_module: tuple[tuple[NamePattern, tuple[str, ...]], ...] = ()
