@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from hlo_lens.call_trees.tree import CallFrame, CallTree
 
-# ---- groups -------------------------------------------------------------------------------------
-
 
 class CallGroup(NamedTuple):
     """Nodes of one function, file or package.
@@ -119,8 +117,6 @@ def call_tree_by(tree: CallTree, by: str = "function", *, sort: str = "own") -> 
     make = CallTreeBytesBy if tree.measure in BYTE_MEASURES else CallTreeBy
     return make(by=by, groups=tuple(groups), total=whole, residuals=tree.residuals)
 
-
-# ---- outline ------------------------------------------------------------------------------------
 
 OTHERS = -1
 
@@ -224,8 +220,6 @@ def _below(line: OutlineLine) -> list[OutlineLine]:
     return lines
 
 
-# ---- folded stacks ------------------------------------------------------------------------------
-
 PathNodes = dict[tuple[int, int], int]
 """Nodes of a tree in which equal calls of one caller are one: caller and function to number."""
 
@@ -274,8 +268,6 @@ def folded_stacks(tree: CallTree, *, depth: int | None = None) -> list[str]:
             folded.append(f"{';'.join(reversed(stack))} {own[number]}")
     return folded + [f"{label} {amount}" for label, amount in tree.residuals if amount]
 
-
-# ---- kinds --------------------------------------------------------------------------------------
 
 COLLECTIVE, REDISTRIBUTION = "collective", "redistribution"
 
@@ -334,8 +326,6 @@ def communication_kind(frame: CallFrame) -> str | None:
     return None
 
 
-# ---- calls --------------------------------------------------------------------------------------
-
 _DISPATCH = re.compile(r"(?:__torch_(?:dispatch|function)__|_*(?:\w+_)?dispatch)\Z")
 
 
@@ -366,9 +356,6 @@ class CommunicationPaths(Records[Communication]):
     """Calls that trigger communication: those below no other such call.
 
     Those with the most collectives come first.
-
-    Attributes:
-        collectives: Calls of each collective, nested ones too, the most frequent first.
     """
 
     KIND: ClassVar[str] = "communication-paths"

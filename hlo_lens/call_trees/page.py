@@ -30,14 +30,7 @@ OUTLINE_LINES = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeView:
-    """View of a call tree.
-
-    Attributes:
-        by: One table only: ``function``, ``file``, ``package``, or ``communication``;
-            None for the page.
-        sort: ``own`` or ``total``.
-        lines: Nodes of the outline, 0 for all; None for `OUTLINE_LINES`.
-    """
+    """View of a call tree."""
 
     by: str | None = None
     sort: str = "own"
@@ -170,9 +163,6 @@ def _notes(titled: TitledTree) -> Iterator[str]:
         yield f"{plural(tree.unknown_total, 'amount')} not known (x?), not in the sums"
 
 
-# ---- drawing ------------------------------------------------------------------------------------
-
-
 _WIDTH = 100
 _LEAST = 30
 _LEVELS = 16
@@ -240,9 +230,6 @@ def _fitted(text: str, room: int) -> str:
         return text
     start = len(text) - len(text.lstrip("│├└─ "))
     return text[:start] + shorten(text[start:], max(_LEAST, room - start))
-
-
-# ---- JSON ---------------------------------------------------------------------------------------
 
 
 def tree_object(titled: TitledTree, *, with_nodes: bool) -> dict[str, object]:

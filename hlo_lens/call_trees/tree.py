@@ -38,12 +38,7 @@ BYTE_MEASURES = ("memory", "wire-bytes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFrame:
-    """A function in a file.
-
-    Attributes:
-        function: Name as printed; empty if only the file is known.
-        line: 1-based line in it, of the function's beginning or of its call of the next one.
-    """
+    """A function in a file."""
 
     function: str
     file: str | None = None
@@ -291,9 +286,6 @@ def parse_call_trees(text: str | bytes | Source, *, path: str = "<text>") -> Cal
     )
 
 
-# ---- grammar ------------------------------------------------------------------------------------
-
-
 @functools.cache
 def parser() -> Lark:
     """Return the parser of the lines and labels of call trees."""
@@ -322,9 +314,6 @@ def call_label(text: str) -> CallFrame:
         file=token.get("FILE"),
         line=bounded_int(token["LINE"]) if "LINE" in token else None,
     )
-
-
-# ---- trees --------------------------------------------------------------------------------------
 
 
 class _Open(NamedTuple):
@@ -413,8 +402,6 @@ class _TreeReader:
             )
             self.trees.append(tree)
         self._begin()
-
-    # ---- other lines ---------------------------------------------------------------------------
 
     def _read_between(self, start: int, node: re.Match[str], key: int) -> None:
         end = node.start()

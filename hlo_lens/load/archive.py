@@ -102,9 +102,6 @@ def _place(archive: str, name: str) -> tuple[str, str]:
     return f"{archive}/{name}", posixpath.dirname(name)
 
 
-# ---- zip ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class ZipMember:
     """A file in a zip archive, identified by its offset: names may repeat."""
@@ -167,9 +164,6 @@ def _zip_files(file: StoredFile, skipped: SkippedCounter) -> Iterator[StoredFile
             raise UnreadableError(f"{file.path}: {name!r} is encrypted; unpack it by hand")
         elif not info.is_dir():
             yield ZipMember(*_place(file.path, name), file, info)
-
-
-# ---- tar ----------------------------------------------------------------------------------------
 
 
 class _Stream(io.RawIOBase):

@@ -52,14 +52,7 @@ def import_jax() -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledProgram:
-    """A compiled program: jax's objects.
-
-    Attributes:
-        executable: The ``MeshExecutable`` of a ``Compiled``; None where there is none.
-        stage: The ``Compiled`` itself; None where jit compiled without ``lower``.
-        before: Returns its text from before optimizations; None where there is none.
-        donated: Whether each used argument is donated; None where `stage` has that.
-    """
+    """A compiled program: jax's objects."""
 
     executable: Any
     stage: Any
@@ -153,8 +146,6 @@ def dump_of_compile(lowering: Any, executable: Any) -> ModuleDump:
 def _type_name(value: object) -> str:
     return f"{type(value).__module__}.{type(value).__name__}"
 
-
-# ---- texts --------------------------------------------------------------------------------------
 
 _BYTES = re.compile(r"(.+)_size_in_bytes|.+_in_bytes|.+_bytes|.+_allocations")
 
@@ -257,8 +248,6 @@ def _buffers(program: CompiledProgram) -> BufferTexts:
     except (*FAILURES, MissingPackageError, DumpSyntaxError):
         return BufferTexts()
 
-
-# ---- what jax knows of arguments and results ----------------------------------------------------
 
 _BACKENDS = {"cuda": "gpu", "rocm": "gpu"}
 
@@ -498,9 +487,6 @@ class _Meshes:
                 made = replace(made, device_assignment=order)
         self._known[id(mesh)] = (mesh, made)  # the mesh is kept, so that its id stays its own
         return made
-
-
-# ---- parts of jax that differ between versions --------------------------------------------------
 
 
 def _debug_names(executable: Any, name: str) -> Sequence[str | None]:

@@ -46,14 +46,7 @@ def map_modules(
     progress: Progress | None = None,
     processes: int | None = None,
 ) -> list[R | None]:
-    """Return the result of a function for each module, in their order; None if its process died.
-
-    Args:
-        function: Function at the top level of a Python module; its errors are raised here.
-        modules: Modules that have not been read yet.
-        progress: Called with modules done and modules in all.
-        processes: Number of processes; None means one per core, or one for little work.
-    """
+    """Return the result of a function for each module, in their order; None if its process died."""
     count = min(len(modules), processes or _processes(modules))
     results: dict[int, R | None] = {}
     if count <= 1:

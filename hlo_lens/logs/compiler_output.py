@@ -97,9 +97,6 @@ class CompilerWarning:
     lines: int = field(default=1, compare=False)
 
 
-# ---- readers -----------------------------------------------------------------------------------
-
-
 def _rule(name: str) -> MessageRule:
     return MessageRule(name, "compiler_warnings")
 
@@ -232,9 +229,6 @@ def _readable(read: Callable[[str], T], text: str) -> T | None:
         return None
 
 
-# ---- facts -------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedWarning:
     """Equal warnings of a log, and the instructions of a dump that they may be about."""
@@ -307,14 +301,7 @@ def _about(warning: CompilerWarning) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferStats:
-    """Sums in a ``BufferAssignment stats:`` block; None if not printed.
-
-    Attributes:
-        maybe_live_out: Sum of the possible parts of the result, aliased parameters included.
-        preallocated_temp: Sum of the temporary allocations.
-        preallocated_temp_fragmentation: Bytes of these that are never in use.
-        total_fragmentation: `total` less the least that this schedule needs.
-    """
+    """Sums in a ``BufferAssignment stats:`` block; None if not printed."""
 
     parameter: HumanSize | None = None
     constant: HumanSize | None = None

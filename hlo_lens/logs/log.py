@@ -45,17 +45,7 @@ T = TypeVar("T", bound="DataclassInstance")
 
 @dataclass(kw_only=True)
 class LogText:
-    """Messages of a log, each kind in the order of the text.
-
-    Attributes:
-        limits: Programs that rematerialization did not make small enough.
-        stats: Printed results of ``memory_analysis()`` and ``cost_analysis()``.
-        shardings: Meshes, shardings and drawings; None if there are none.
-        buffers: Blocks of buffer statistics and peak buffers.
-        understood_lines: Number of lines in these messages.
-        dump_lines: Number of lines in dumps, which are reported separately.
-        gaps: Lines in messages that could not be read, in text order.
-    """
+    """Messages of a log, each kind in the order of the text."""
 
     path: str = "<text>"
     lines: int = 0
@@ -171,8 +161,6 @@ def _read(source: Source) -> LogText:
     log.understood_lines = max(0, covered - sum(gap.lines for gap in gaps))
     return log
 
-
-# ---- messages about one event -------------------------------------------------------------------
 
 _ROUNDING = 255
 """Most bytes by which a BFC allocator rounds a size up."""

@@ -178,8 +178,6 @@ class RematerializationLimit:
         return _most_missing(self.reached, self.wanted)
 
 
-# ---- programs that the TPU compiler refuses ----------------------------------------------------
-
 _REFUSALS = {
     rule: MessageRule(rule)
     for rule in (
@@ -327,8 +325,6 @@ def _allocation(fields: Fields) -> ProgramAllocation:
     )
 
 
-# ---- running programs --------------------------------------------------------------------------
-
 _FAILURES = {  # rule to the part of the system that prints it, exceptions apart
     "out_of_memory": "runtime",
     "failed_request": "driver",
@@ -402,9 +398,6 @@ def read_limit(source: Source, place: int) -> Found[RematerializationLimit] | No
         return None
     limit = RematerializationLimit(wanted=wanted, reached=reached, original=fields.size("ORIGINAL"))
     return Found(limit, place, end)
-
-
-# ---- the state of a BFC allocator ---------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -644,13 +637,7 @@ def group_of(kind: str, what: str, same: Sequence[_Buffer]) -> MemoryGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpShortage:
-    """Facts of a dump on the message of its compile.
-
-    Attributes:
-        module: Name of the module of the message; None if none or several match.
-        needed_bytes: Bytes of its arguments, outputs and temporaries, shared memory counted once.
-        agrees: Whether it needs the bytes in the message; None if the message has none.
-    """
+    """Facts of a dump on the message of its compile."""
 
     module: str | None = None
     candidates: tuple[str, ...] = ()

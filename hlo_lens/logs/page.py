@@ -83,9 +83,6 @@ def log_sections(
         yield _sharding_section(name, log.shardings)
 
 
-# ---- JSON ---------------------------------------------------------------------------------------
-
-
 def log_object(log: LogText, dump: DumpFacts | None = None) -> Mapping[str, object]:
     """Return the JSON object of a log: its messages, kind by kind, and its coverage."""
     log = without_repeats(log)
@@ -182,8 +179,6 @@ def _exact(size: HumanSize | None) -> int | None:
     return None if size is None or size.at_least != size.at_most else size.at_least
 
 
-# ---- tables of records --------------------------------------------------------------------------
-
 _TIMES = Column("times", Unit.COUNT, "number of equal messages")
 
 
@@ -244,9 +239,6 @@ def _numbered(messages: Sequence[T]) -> Iterator[tuple[str, T]]:
         yield f", {number} of {len(messages)}" if len(messages) > 1 else "", message
 
 
-# ---- the overview -------------------------------------------------------------------------------
-
-
 def _head(name: str, log: LogText) -> Section:
     gaps = sum(gap.lines for gap in log.gaps)
     dumps = f", {format_count(log.dump_lines)} of dumps" if log.dump_lines else ""
@@ -293,8 +285,6 @@ def gap_notes(gaps: Sequence[object], is_complete: bool) -> tuple[str, ...]:
         notes.append("the text is incomplete")
     return tuple(notes)
 
-
-# ---- programs that the compiler refused --------------------------------------------------------
 
 _NEXT = (
     "next, with a dump of the program (hlo-lens help dumping): its values at the peak, their "
@@ -411,9 +401,6 @@ def _shortage_table(shortage: MemoryShortage, note: str) -> Table:
         notes=(note,),
     )
     return replace(table, kept=("at_most_bytes", "is_enough", "source"))
-
-
-# ---- running programs --------------------------------------------------------------------------
 
 
 def _runtime_sections(name: str, log: LogText) -> Iterator[Section]:
@@ -588,8 +575,6 @@ def _incomplete_note(state: AllocatorState) -> str:
     return "the text is incomplete"
 
 
-# ---- buffers -----------------------------------------------------------------------------------
-
 _SUMS = {
     "parameter": "arguments",
     "maybe_live_out": "outputs",
@@ -629,9 +614,6 @@ def _buffer_tables(entry: BufferLogEntry) -> Iterator[Table]:
         )
 
 
-# ---- printed statistics of compiled programs ---------------------------------------------------
-
-
 def _stats_section(title: str, stats: PrintedStats) -> Section:
     facts = [("line", str(stats.line))]
     if stats.needed_bytes is not None:
@@ -644,8 +626,6 @@ def _stats_section(title: str, stats: PrintedStats) -> Section:
     table = table_of("printed-stats", "Numbers as printed", columns, list(stats.values))
     return Section(title=title, facts=tuple(facts), tables=(table,))
 
-
-# ---- warnings ----------------------------------------------------------------------------------
 
 _FIGURES = ("size_bytes", "limit_bytes", "seconds", "limit_seconds")
 _WARNING_NOTES = {
@@ -704,9 +684,6 @@ def _warning_notes(result: LoggedWarnings) -> Iterator[str]:
     yield from (note for kind, note in notes if kind in kinds)
     if not result.is_joined and messages:
         yield "instructions in a dump of the same program: hlo-lens report DUMP --log LOG"
-
-
-# ---- shardings ---------------------------------------------------------------------------------
 
 
 def _sharding_section(name: str, log: ShardingLog) -> Section:

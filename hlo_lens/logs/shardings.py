@@ -160,9 +160,6 @@ def parse_value(text: str) -> JaxValue:
     return value
 
 
-# ---- values in a log ---------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardingBoxes:
     """Drawn boxes: which devices hold which part of a value of one or two dimensions."""
@@ -256,8 +253,6 @@ def _is_near_mesh(text: str, start: int, end: int) -> bool:
     before = text[max(0, start - 1000) : start].rsplit("\n", 3)[-3:]
     return "mesh" in "\n".join((*before, text[start : line_end(text, end)])).lower()
 
-
-# ---- drawings ----------------------------------------------------------------------------------
 
 _LONGEST_DRAWING = 1 << 20
 _MARKS = " \t#>/;"

@@ -146,8 +146,6 @@ def _page(
     return ModulePage(sections=(section,), make_object=lambda: {**head, **rows})
 
 
-# ---- lines and their margin ---------------------------------------------------------------------
-
 _MEASURES = (("peak", format_bytes), ("sent", format_bytes), ("work", flops_text))
 _HEADS = ("peak", "sent", "FLOP", "runs", "alike", "findings")
 _CHANGE_HEADS = ("peak", "sent", "FLOP", "findings")

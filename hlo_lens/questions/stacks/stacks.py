@@ -117,9 +117,6 @@ def _module_tree(module: ModuleDump, measure: str | None) -> tuple[CallTree, tup
     return count_call_tree(instruction_table(module), origins(module)), notes
 
 
-# ---- stacks of a module -------------------------------------------------------------------------
-
-
 def memory_call_tree(peak: PeakMemory) -> CallTree:
     """Return the bytes alive at an instant, by the stack that made them.
 
