@@ -17,7 +17,7 @@ STYLES: dict[str, tuple[str, dict[str, bool]]] = {
     "operand shapes": ("default", {"print_operand_shape": True}),
     "large constants": ("default", {"print_large_constants": True}),
 }
-TEXTS = ("cpu/tp_mlp", "tpu/tp_mlp", "gpu/shard_map_collectives")
+TEXTS = ("cpu/tp_mlp",)  # others print asynchronous operations in another way
 
 
 @pytest.mark.parametrize("style", STYLES)
