@@ -253,7 +253,7 @@ Renderer: TypeAlias = Callable[[Report, TextIO, RenderOptions], None]
 
 _HOMES = {
     "csv": "hlo_lens.render.to_json",
-    "page": "hlo_lens.questions.report.html_document",
+    "page": "hlo_lens.questions.report.html_pages",
     "sarif": "hlo_lens.questions.findings.sarif",
 }
 """Files of renderers that have no file of their own name in `hlo_lens.render`."""

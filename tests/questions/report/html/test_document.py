@@ -16,8 +16,7 @@ import hlo_lens
 import hlo_lens.questions.report
 from hlo_lens.cli import main
 from hlo_lens.load.devices import gpu_config
-from hlo_lens.questions.report.html_document import data_element, manifest, scripts, style
-from hlo_lens.questions.report.html_pages import how_to_read
+from hlo_lens.questions.report.html_pages import data_element, how_to_read, manifest, scripts, style
 from hlo_lens.questions.report.html_views import VIEWS, Strings
 from hlo_lens.render.table import Report
 from hlo_lens.render.to_json import envelope
