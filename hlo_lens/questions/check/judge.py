@@ -16,7 +16,7 @@ from hlo_lens.questions.check.metric import ALL, DEFAULT, ROOT as FINDINGS, Valu
 from hlo_lens.questions.check.rules import rule_value, weakness
 from hlo_lens.questions.collectives.collective import axis_text
 from hlo_lens.questions.diff.memory import FREE, code_problem, memory_problem, shape_text
-from hlo_lens.questions.findings.changes import module_finding_changes
+from hlo_lens.questions.findings.findings import module_finding_changes
 from hlo_lens.questions.memory.layout import DEFAULT_SPACE
 from hlo_lens.render.result import Records, Unit
 from hlo_lens.text.names import plain_name

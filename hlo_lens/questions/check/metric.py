@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS
 from hlo_lens.program.runs import SumBounds
 from hlo_lens.questions.collectives.collective import COUNT, PAYLOAD, WIRE, run_sum
-from hlo_lens.questions.findings.changes import module_finding_changes
+from hlo_lens.questions.findings.findings import module_finding_changes
 from hlo_lens.questions.findings.rule import all_rules
 from hlo_lens.text.errors import UsageError
 from hlo_lens.text.names import did_you_mean

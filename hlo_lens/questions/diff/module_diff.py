@@ -16,7 +16,7 @@ from hlo_lens.questions.diff.shardings import (
     donation_diff,
     sharding_diff,
 )
-from hlo_lens.questions.findings.changes import FindingChanges, module_finding_changes
+from hlo_lens.questions.findings.findings import FindingChanges, module_finding_changes
 from hlo_lens.questions.matching.edits import Change, Noise
 from hlo_lens.text.dump_kinds import BEFORE
 from hlo_lens.text.units import plural

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.diff.memory import MemoryDiff, PeakDiff
     from hlo_lens.questions.diff.module_diff import DumpDiff, ModuleDiff
     from hlo_lens.questions.diff.shardings import ShardingDiff, ShardingRow
-    from hlo_lens.questions.findings.changes import FindingChanges
+    from hlo_lens.questions.findings.findings import FindingChanges
     from hlo_lens.questions.matching.program_diff import ProgramDiff
     from hlo_lens.questions.snapshots.snapshot_file import ModuleSnapshot
 

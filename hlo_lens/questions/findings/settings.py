@@ -320,7 +320,7 @@ class Sieve:
     ) -> Sequence[Finding]:
         if self.known is None:
             return found
-        from hlo_lens.questions.findings.changes import finding_changes
+        from hlo_lens.questions.findings.findings import finding_changes
         from hlo_lens.text.names import plain_name
 
         base = self.known.get(plain_name(module), ())

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hlo_lens.questions.diff.page import findings_facts
-from hlo_lens.questions.findings.changes import finding_changes, module_finding_changes
 from hlo_lens.questions.findings.finding import Finding, Severity
-from hlo_lens.questions.findings.findings import FindingsBasis, Undecided
+from hlo_lens.questions.findings.findings import (
+    FindingsBasis,
+    Undecided,
+    finding_changes,
+    module_finding_changes,
+)
 from hlo_lens.questions.snapshots.figures import ModuleFacts
 
 ONE = Finding(
