@@ -17,7 +17,7 @@ from hlo_lens.text.errors import (
     printable_lines,
     show_gaps,
 )
-from hlo_lens.text.patterns import NamePattern
+from hlo_lens.text.names import NamePattern
 from hlo_lens.text.units import plural
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ from hlo_lens.hlo.text import (
     TYPED_OPERANDS,
 )
 from hlo_lens.text.errors import DumpSyntaxError, Gap
-from hlo_lens.text.patterns import lazy_pattern
+from hlo_lens.text.names import lazy_pattern
 from hlo_lens.text.source import Source, Span
 from hlo_lens.text.units import plural
 

@@ -25,7 +25,7 @@ from hlo_lens.shapes.shape import (
 )
 from hlo_lens.shapes.sharding import HloSharding, parse_sharding
 from hlo_lens.text.errors import DumpSyntaxError
-from hlo_lens.text.patterns import lazy_pattern
+from hlo_lens.text.names import lazy_pattern
 from hlo_lens.text.units import bounded_int
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.load.fact import fact
 from hlo_lens.text.errors import UnknownNameError, UsageError
-from hlo_lens.text.names import did_you_mean
-from hlo_lens.text.patterns import lazy_pattern
+from hlo_lens.text.names import did_you_mean, lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,7 @@ from hlo_lens.load import load, load_log
 from hlo_lens.load.module import Dump, ModuleDump, already_read
 from hlo_lens.text.dump_kinds import DumpKind
 from hlo_lens.text.errors import UnknownNameError, UsageError
-from hlo_lens.text.names import did_you_mean
-from hlo_lens.text.patterns import NamePattern
+from hlo_lens.text.names import NamePattern, did_you_mean
 from hlo_lens.text.units import listed
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from hlo_lens.shapes.mesh import AxisRef, Mesh, TileAssignment, nested_loops
 from hlo_lens.text.errors import UsageError
-from hlo_lens.text.patterns import lazy_pattern
+from hlo_lens.text.names import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -56,7 +56,7 @@ from hlo_lens.shapes.named_sharding import (
 )
 from hlo_lens.shapes.shape import Shape
 from hlo_lens.text.errors import DumpMismatchError, DumpSyntaxError, UnknownNameError, UsageError
-from hlo_lens.text.patterns import lazy_pattern
+from hlo_lens.text.names import lazy_pattern
 from hlo_lens.text.units import bounded_int
 
 _NUMBERED = (ShardingKind.MANUAL, ShardingKind.UNREDUCED, ShardingKind.MAXIMAL)

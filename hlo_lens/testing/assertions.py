@@ -24,7 +24,7 @@ from hlo_lens.questions.plans.lint import findings_at_least
 from hlo_lens.questions.sharding.savings import sharding_results
 from hlo_lens.shapes.named_sharding import axes_of_entry
 from hlo_lens.text.errors import HloLensError, UsageError
-from hlo_lens.text.patterns import matches
+from hlo_lens.text.names import matches
 from hlo_lens.text.units import MARGIN, format_bytes, format_ratio, listed, parse_size, plural
 
 if TYPE_CHECKING:

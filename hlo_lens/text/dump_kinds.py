@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from hlo_lens.grammar.lines import first_word
 from hlo_lens.text.log_words import has_log_words
-from hlo_lens.text.patterns import lazy_pattern
+from hlo_lens.text.names import lazy_pattern
 from hlo_lens.text.units import bounded_int
 
 

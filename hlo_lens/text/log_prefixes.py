@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.text.dump_kinds import BUFFER_HEADERS, HLO_MODULE
 from hlo_lens.text.log_words import FIRST_LINES
-from hlo_lens.text.patterns import lazy_pattern
+from hlo_lens.text.names import lazy_pattern
 from hlo_lens.text.source import cut_spans
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from hlo_lens.text.names import portable_path
-from hlo_lens.text.patterns import lazy_pattern
+from hlo_lens.text.names import lazy_pattern, portable_path
 
 INSTALLED = lazy_pattern(r".*/(?:site|dist)-packages/")
 """Path of an installed package up to the package."""

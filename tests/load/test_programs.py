@@ -13,7 +13,7 @@ import pytest
 import hlo_lens
 from hlo_lens.load.programs import modules_of
 from hlo_lens.questions.diff.sides import load_side
-from hlo_lens.text.patterns import NamePattern
+from hlo_lens.text.names import NamePattern
 from tests.commands import output_of
 from tests.corpus import SAMPLES
 

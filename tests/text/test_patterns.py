@@ -7,7 +7,7 @@ import time
 import pytest
 
 from hlo_lens import UsageError
-from hlo_lens.text.patterns import NamePattern, matches
+from hlo_lens.text.names import NamePattern, matches
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hlo_lens.load.programs import Progress
     from hlo_lens.questions.check.checked import Checked
     from hlo_lens.questions.diff.sides import Side
-    from hlo_lens.text.patterns import NamePattern
+    from hlo_lens.text.names import NamePattern
 
 
 def check(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hlo_lens.questions.diff.causes import Cause
     from hlo_lens.render.table import Report
     from hlo_lens.render.to_markdown import Annotation
-    from hlo_lens.text.patterns import NamePattern
+    from hlo_lens.text.names import NamePattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from hlo_lens.cli.options import comma_separated, force_option, module_option
 from hlo_lens.cli.output import CiOutput, Output, ci_options, finish, output_options, progress_bar
 
 if TYPE_CHECKING:
-    from hlo_lens.text.patterns import NamePattern
+    from hlo_lens.text.names import NamePattern
 
 
 _EXAMPLE = """\b

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from hlo_lens.questions.check.metric import ROOT, Metric, Value, finding_count, undecided_text
 from hlo_lens.questions.memory.statement import memory_amount, most_temp_bytes
 from hlo_lens.text.errors import UsageError
-from hlo_lens.text.patterns import NamePattern
+from hlo_lens.text.names import NamePattern
 from hlo_lens.text.units import Kind
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hlo_lens.text.errors import HloLensError
 from hlo_lens.text.version import __version__
 
 if TYPE_CHECKING:
-    from hlo_lens.text.patterns import NamePattern
+    from hlo_lens.text.names import NamePattern
 
 
 _EXAMPLE = """\b

@@ -32,8 +32,7 @@ from hlo_lens.questions.snapshots.snapshot_file import (
     read_snapshot_file,
 )
 from hlo_lens.text.errors import UsageError
-from hlo_lens.text.names import plain_name
-from hlo_lens.text.patterns import NamePattern
+from hlo_lens.text.names import NamePattern, plain_name
 from hlo_lens.text.processes import start_second
 
 if TYPE_CHECKING:

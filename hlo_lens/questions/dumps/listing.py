@@ -26,7 +26,7 @@ from hlo_lens.questions.memory.results import is_estimate_left_out, memory_resul
 from hlo_lens.render.result import Unit
 from hlo_lens.text.dump_kinds import BEFORE, title_of, without_archive_end
 from hlo_lens.text.errors import HloLensError
-from hlo_lens.text.patterns import lazy_pattern
+from hlo_lens.text.names import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

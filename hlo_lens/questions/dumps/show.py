@@ -28,8 +28,7 @@ from hlo_lens.questions.memory.roles import InstructionValues, instruction_value
 from hlo_lens.render.table import Section, Sections, Table
 from hlo_lens.render.to_json import ModulePage
 from hlo_lens.text.errors import UnknownNameError
-from hlo_lens.text.names import did_you_mean
-from hlo_lens.text.patterns import matches
+from hlo_lens.text.names import did_you_mean, matches
 from hlo_lens.text.units import Amount, Kind, listed, plural
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from hlo_lens.questions.findings.findings import Findings, all_findings, dump_fi
 from hlo_lens.questions.findings.rule import all_rules
 from hlo_lens.questions.findings.values import call_place
 from hlo_lens.text.errors import UsageError
-from hlo_lens.text.names import did_you_mean
-from hlo_lens.text.patterns import NamePattern
+from hlo_lens.text.names import NamePattern, did_you_mean
 from hlo_lens.text.source_files import Checkout
 from hlo_lens.text.units import parse_size
 

@@ -28,7 +28,7 @@ from hlo_lens.questions.findings.finding import Finding, Saves, Severity, at
 from hlo_lens.questions.memory.roles import WEIGHTS, argument_roles
 from hlo_lens.questions.work.work import inputs_of, sharded_parameters
 from hlo_lens.shapes.named_sharding import axes_of_entry
-from hlo_lens.text.patterns import steps_of
+from hlo_lens.text.names import steps_of
 from hlo_lens.text.units import format_bytes, listed
 
 if TYPE_CHECKING:

@@ -45,8 +45,7 @@ from hlo_lens.render.result import Column, Records, Unit
 from hlo_lens.render.table import Report, Section, table_of
 from hlo_lens.render.to_json import envelope
 from hlo_lens.text.errors import HloLensError, MissingDumpError, UsageError
-from hlo_lens.text.names import shell_word
-from hlo_lens.text.patterns import NamePattern
+from hlo_lens.text.names import NamePattern, shell_word
 from hlo_lens.text.units import format_seconds, listed, plural
 from hlo_lens.text.user_cache import COMPILES, cache_folder
 

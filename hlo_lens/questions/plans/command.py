@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.questions.findings.findings import Findings
     from hlo_lens.questions.findings.settings import Sieve
-    from hlo_lens.text.patterns import NamePattern
+    from hlo_lens.text.names import NamePattern
 
 
 def _number(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:

@@ -33,7 +33,7 @@ from hlo_lens.questions.what_if.edits import (
 )
 from hlo_lens.shapes.shape import PRIMITIVE_TYPES, xla_name
 from hlo_lens.text.errors import UsageError
-from hlo_lens.text.patterns import matches, steps_of
+from hlo_lens.text.names import matches, steps_of
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo_lens.cli.options import Compiling
-    from hlo_lens.text.patterns import NamePattern
+    from hlo_lens.text.names import NamePattern
 
 _EXAMPLE = """\b
 Example:

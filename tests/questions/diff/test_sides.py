@@ -14,7 +14,7 @@ from hlo_lens.questions.check.judge import FAIL
 from hlo_lens.questions.diff import sides
 from hlo_lens.questions.diff.sides import load_sides, snapshot
 from hlo_lens.questions.snapshots.snapshot_file import snapshot_text
-from hlo_lens.text.patterns import NamePattern
+from hlo_lens.text.names import NamePattern
 from hlo_lens.text.processes import SecondProcess
 from tests.corpus import SAMPLES
 
