@@ -15,7 +15,7 @@ from hlo_lens.program.summary import hlo_text, instruction_table
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.memory.peak import memory_by
 from hlo_lens.questions.memory.results import memory_results
-from hlo_lens.questions.stacks.stacks import count_call_tree, memory_call_tree, wire_call_tree
+from hlo_lens.questions.stacks.command import count_call_tree, memory_call_tree, wire_call_tree
 from tests.call_trees.test_reader import TRACE
 from tests.corpus import SAMPLES
 from tests.questions.texts import module_of
