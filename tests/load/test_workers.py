@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hlo_lens import HloLensError, load
-from hlo_lens.load.workers import map_modules
+from hlo_lens.load.programs import map_modules
 from hlo_lens.questions.dumps.listing import facts_of
 from tests.corpus import ROOT
 from tests.load.test_load import hlo, write

@@ -201,7 +201,7 @@ def known_listings(
     programs = [module for module in modules if module.log is None]
     make = hashed_facts if needs_fingerprints(programs) else listing_facts
     if on_all_cores:
-        from hlo_lens.load.workers import FEW  # imports what starts processes
+        from hlo_lens.load.programs import FEW  # imports what starts processes
 
         if len(programs) >= FEW:
             for module, facts in zip(programs, facts_of(programs, progress=progress), strict=True):
@@ -227,7 +227,7 @@ def facts_of(
     processes: int | None = None,
 ) -> list[ListingFacts]:
     """Return the facts of modules, in their order; of one that cannot be read, the problem."""
-    from hlo_lens.load.workers import map_modules
+    from hlo_lens.load.programs import map_modules
 
     with_fingerprint = len({module.folder for module in modules}) > 1
     function = partial(_limited, with_fingerprint=with_fingerprint)

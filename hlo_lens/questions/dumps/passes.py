@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from hlo_lens.hlo.opcodes import COLLECTIVE_KINDS, OPCODES, opcode_traits
-from hlo_lens.load.workers import map_modules
+from hlo_lens.load.programs import map_modules
 from hlo_lens.program.summary import backend_of_dump, instruction_table, no_hlo_text
 from hlo_lens.questions.collectives.collective import collectives
 from hlo_lens.questions.memory.estimate import memory_estimate
