@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from multiprocessing.process import BaseProcess
 
-    Progress = Callable[[int, int], None]
-
 
 class Compiled(Protocol):
     """A compiled program of jax: what ``jax.jit(f).lower(...).compile()`` returns."""

@@ -599,7 +599,7 @@ def _in_line_order(
     groups = defaultdict(lambda: ([], []))
     for side, found in enumerate((base, head)):
         for one in sorted(found, key=lambda one: one.source_line or 0):
-            groups[one.code, _file(one)][side].append(one)
+            groups[one.code, _path_end(one)][side].append(one)
     for mine, yours in groups.values():
         texts = [*map(_text, mine)], [*map(_text, yours)]
         for block in SequenceMatcher(None, *texts, autojunk=False).get_matching_blocks():
@@ -607,7 +607,7 @@ def _in_line_order(
             yield from zip(*ours, strict=True)
 
 
-def _file(finding: Finding, parts: int = 2) -> str:
+def _path_end(finding: Finding, parts: int = 2) -> str:
     """Return the end of the path, which is the same on every machine."""
     return "/".join((finding.source_file or "").replace("\\", "/").split("/")[-parts:])
 
@@ -621,12 +621,12 @@ def _value(finding: Finding) -> str:
 
 
 _KEYS: tuple[Callable[[Finding], object] | None, ...] = (
-    lambda one: (one.code, _file(one), one.source_line, one.values),
-    lambda one: (one.code, _file(one), one.source_line, _text(one)),
+    lambda one: (one.code, _path_end(one), one.source_line, one.values),
+    lambda one: (one.code, _path_end(one), one.source_line, _text(one)),
     None,
-    lambda one: (one.code, _file(one), _value(one)),
-    lambda one: (one.code, _file(one)),
-    lambda one: (one.code, _file(one, 1), _value(one)),
-    lambda one: (one.code, _file(one, 1)),
+    lambda one: (one.code, _path_end(one), _value(one)),
+    lambda one: (one.code, _path_end(one)),
+    lambda one: (one.code, _path_end(one, 1), _value(one)),
+    lambda one: (one.code, _path_end(one, 1)),
 )
 """Keys by which findings are the same, surest first; None for message and order of lines."""

@@ -3,8 +3,8 @@
 Begin with `page` (the report on some modules) and `module_page` (facts, tables and JSON object of
 one). `log_in_dump` joins a log with the dump of its compile.
 
-The HTML page is one file with scripts, styles and data, opened offline: `html_pages` (of a report,
-a listing, a diff, a check), `html_views` (the data of each view) and `html_document` (the file).
+The HTML page is one file with scripts, styles and data, opened offline: `html_pages` (the file, of
+a report, a listing, a diff, a check) and `html_views` (the data of each view).
 Python writes the tables as texts; ``assets/scripts`` draws pictures, filters, sorts and links, with
 names of dumps as text nodes only (no ``innerHTML``); colours never carry a meaning alone. Those of
 others are in ``assets/vendored``, unchanged. Import map and styles are allowed by their hashes in
