@@ -27,6 +27,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from hlo_lens.grammar.files import MisplacedError, Spans, grammar_text
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     Reader: TypeAlias = Callable[[str, int, list[Any]], int]
     """Appends the results at an offset of a text; returns the offset after them, or -1."""
 
+
+READ_BY_LARK: Counter[str] = Counter()
+"""Characters of the lines that Lark has read in this process."""
 
 _DEFINITION = re.compile(
     r"(?P<notes>(?:^//[|~?].*\n)*)^(?P<inline>\??)(?P<name>\w+)(?:\.\d+)?:"
@@ -291,6 +295,7 @@ class LineParser:
         from hlo_lens.grammar.parsers import tree_spans
 
         tree = self._tree(rule.name, source, start, end)
+        READ_BY_LARK["characters"] += end - start
         return tree_spans(tree, rule.groups, start, end)
 
     def items(self, list_rule: str, rule: LineRule, text: str) -> list[Spans]:

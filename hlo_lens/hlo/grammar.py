@@ -14,6 +14,7 @@ from lark import Lark, Token, Transformer_NonRecursive, Tree
 from lark.exceptions import VisitError
 
 from hlo_lens.grammar.files import MisplacedError
+from hlo_lens.grammar.lines import READ_BY_LARK
 from hlo_lens.grammar.parsers import build_parser, grammar_tree
 from hlo_lens.hlo.columns import ReadBody, ReadInstruction, ReadOperand
 from hlo_lens.hlo.text import CALLING_ATTRIBUTES, GRAMMARS
@@ -65,6 +66,7 @@ def read_instruction(source: Source, start: int, end: int) -> ReadInstruction:
         DumpSyntaxError: If there is no instruction, or more than one.
     """
     tree = grammar_tree(_parser(), _names(), source, None, start, end)
+    READ_BY_LARK["characters"] += end - start
     try:
         return cast("ReadInstruction", _Conversion(start).transform(tree))
     except VisitError as error:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hlo_lens.load.files import (
@@ -39,7 +41,7 @@ from hlo_lens.text.dump_kinds import (
 from hlo_lens.text.errors import DumpSyntaxError
 from hlo_lens.text.log_prefixes import without_leads
 from hlo_lens.text.log_words import has_log_words
-from hlo_lens.text.source import Source, cut_log_prefixes, decode
+from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -473,3 +475,29 @@ def proto_buffers(file: StoredFile) -> BufferTexts:
 
 def _buffers_of(file: StoredFile) -> BufferTexts:
     return next(modules_of(file)).buffers
+
+
+def reading_shares(folder: str | Path) -> dict[str, float]:
+    """Return the shares of the dumps in a folder read by patterns, by Lark and by neither.
+
+    Lines of another dump in the same file count as read by patterns, gaps as read by neither.
+    """
+    from hlo_lens.grammar.lines import READ_BY_LARK
+
+    count: Counter[str] = Counter(pattern=0, lark=0, neither=0)
+    for path in sorted(Path(folder).rglob("*.txt")):
+        source = clean(decode(path.read_bytes()), str(path))
+        kind, before = sniff(source.text), READ_BY_LARK["characters"]
+        if kind not in (DumpKind.HLO, *BUFFER_PARTS):
+            continue
+        lines = source.text.splitlines(keepends=True)
+        try:
+            read = _parse(kind, source)
+        except DumpSyntaxError:
+            count["neither"] += len(source.text)
+            continue
+        gaps = [gap for text in (read if isinstance(read, list) else [read]) for gap in text.gaps]
+        spans = (lines[gap.line - 1 : gap.line - 1 + gap.lines] for gap in gaps)
+        lark, neither = READ_BY_LARK["characters"] - before, len("".join(itertools.chain(*spans)))
+        count.update(pattern=len(source.text) - lark - neither, lark=lark, neither=neither)
+    return {name: round(part / count.total(), 4) for name, part in count.items()}
