@@ -256,8 +256,18 @@ class ValueFlow:
         if opcode == "conditional":
             return self.operand(call.row, 1 + call.number, value.element)
         number = self.module.instruction(value.row).parameter_number or 0
-        operand = self.operand(call.row, number)
-        if operand is None or not opcode_traits(opcode).is_positional:
+        operands, user = self._links.operands_of(call.row), call.row
+        if opcode == "async-start" and not operands:  # its update has them
+            users = self._links.users_of(call.row)
+            updates = (one for one, position in users if position == 0)
+            user = next((one for one in updates if self.opcodes[one] == "async-update"), user)
+        operand = self.operand(user, number + (user != call.row))
+        is_whole = opcode_traits(opcode).is_positional
+        if opcode == "custom-call":  # SparseCores run a computation on whole operands
+            parameters = self._links.parameters_of(self._links.owners[value.row])
+            is_whole = operand is not None and self.size(operand) == self.size(Value(value.row))
+            is_whole = is_whole and len(parameters) == len(operands)
+        if operand is None or not is_whole:
             return None
         return Value(operand.row, (*operand.element, *value.element))
 
@@ -433,6 +443,8 @@ class ValueFlow:
             yield from self._parameters(row, position, index)
         elif opcode == "copy-start":
             yield Value(row, (0, *index))
+        elif opcode == "async-update" and position:  # operands of a start without any
+            yield from self._parameters(self._links.operand(row, 0)[0], position - 1, index)
         else:
             part = _returned_part(opcode)
             if index[: len(part)] == part[: len(index)]:

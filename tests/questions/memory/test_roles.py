@@ -137,6 +137,38 @@ ENTRY main {
     assert _roles(elementwise)["a{}"] == "optimizer state"
 
 
+def test_a_gather_that_a_sparse_core_runs_makes_weights() -> None:
+    text = """HloModule jit_step, is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }
+
+inner {
+  p = f32[64,8]{1,0} parameter(0)
+  i = s32[4]{0} parameter(1)
+  ROOT g = f32[4,8]{1,0} gather(p, i), offset_dims={1}, collapsed_slice_dims={0}, \
+start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}
+}
+
+outer {
+  q = f32[64,8]{1,0} parameter(0)
+  j = s32[4]{0} parameter(1)
+  ROOT k = f32[4,8]{1,0} custom-call(q, j), custom_call_target="TODO", called_computations={inner}
+}
+
+ENTRY main {
+  tab = f32[64,8]{1,0} parameter(0)
+  ids = s32[4]{0} parameter(1)
+  s = ((), (), (s32[8]{0})) async-start(), async_execution_thread="sparsecore", calls=outer
+  u = ((f32[64,8]{1,0}, s32[4]{0}), f32[4,8]{1,0}, (s32[8]{0})) async-update(s, tab, ids)
+  d = f32[4,8]{1,0} async-done(u)
+  n = f32[8]{0} custom-call(d), custom_call_target="sum"
+  b = f32[64,8]{1,0} broadcast(n), dimensions={1}
+  ROOT t = f32[64,8]{1,0} subtract(tab, b)
+}
+"""
+    assert _roles(text)["tab{}"] == "weights"
+    opaque = text.replace(", called_computations={inner}", "")
+    assert _roles(opaque)["tab{}"] == "optimizer state"
+
+
 def test_weights_of_a_decoding_step_are_no_inputs() -> None:
     text = """HloModule decode, is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }
 
