@@ -60,7 +60,7 @@ class OpMetadata:
     stack_frame_id: int | None = None
     scheduling_name: str | None = None
     deduplicated_name: str | None = None
-    other: Mapping[str, str] = field(default_factory=dict)
+    other: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 _METADATA_FIELD = LineRule("loose_field", *GRAMMARS, is_line=False, is_loose=True)

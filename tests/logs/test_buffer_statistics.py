@@ -6,7 +6,7 @@ import pytest
 
 from hlo_lens.buffers.memory_usage import HumanSize
 from hlo_lens.logs.compiler_output import PrintKind
-from hlo_lens.logs.log import parse_log
+from hlo_lens.logs.log import parse_log, without_repeats
 from tests import corpus
 
 ASKED = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 2110783616 bytes.\n"
@@ -75,6 +75,11 @@ FORMS = {
     "nan": STATS.replace("(0.00%)", "(-nan%)"),
     "cut": OOM[:-30],
 }
+
+
+def test_a_report_that_is_printed_again_is_one_entry() -> None:
+    (entry,) = without_repeats(parse_log(OOM + "INFO: done\n" + OOM)).buffers
+    assert (entry.line, entry.repeats) == (1, (OOM.count("\n") + 2,))
 
 
 @pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
