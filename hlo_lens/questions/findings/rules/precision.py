@@ -55,6 +55,11 @@ _MOST_ROWS = 100_000
 
 _MOST_SHOWN = 5
 
+_FIX = (
+    "convert back before the product: (...).astype(x.dtype) @ w; for sums in f32 "
+    "preferred_element_type=jnp.float32"
+)
+
 
 @module_rule("M006", needs=PEAK)
 def upcast_activation(known: ModuleDump) -> Iterator[Finding]:
@@ -67,8 +72,8 @@ def upcast_activation(known: ModuleDump) -> Iterator[Finding]:
     Why it costs: Twice the bytes of each value that is computed from it, saved for the backward
     pass or sent; and products in f32, which are several times slower on GPU. The saving is at most
     the bytes of these values at the peak: half of what is then kept in 16 bits, all of what XLA
-    then fuses. For less than a tenth of the FLOP it is an info. --prove cannot apply the fix, which
-    is in the middle of the program.
+    then fuses. For less than a tenth of the FLOP, and on CPU without them at the peak, it is an
+    info. --prove cannot apply the fix, which is in the middle of the program.
     Fix: Compute in f32 only what needs it, and convert back before the product:
     norm(x.astype(jnp.float32)).astype(x.dtype) @ w. For sums in f32 use jnp.einsum(...,
     preferred_element_type=jnp.float32), which reads 16 bits.
@@ -95,9 +100,24 @@ def upcast_activation(known: ModuleDump) -> Iterator[Finding]:
     for upcast in _upcasts(before):
         made = [one for one in left if peak.origin_of(one).source in upcast.makers]
         left = [one for one in left if one not in made]
+        how = f" and reach {plural(upcast.products, 'product')}"
         if sum(one.owned_bytes for one in made) >= least:
-            how = f" and reach {plural(upcast.products, 'product')}"
             yield _upcast_finding(known, upcast.place, made, how, is_grave=upcast.is_grave)
+        elif (share := upcast.flops_share or 0.0) >= _LEAST_FLOPS:
+            may_be = "" if upcast.is_grave else "products that may be of "
+            is_slow = upcast.is_grave and backend_of_dump(known) != "cpu"
+            yield Finding(
+                message=(
+                    f"16-bit values are converted to f32{how} with {share:.0%} of the FLOP of "
+                    f"{may_be}the forward pass"
+                ),
+                fix=_FIX,
+                **at(upcast.place),
+                evidence=(
+                    f"the largest conversion has {format_bytes(upcast.bytes)}, on all devices",
+                ),
+                severity=Severity.WARNING if is_slow else Severity.INFO,
+            )
     roles = memory_roles(known)
     for place, makers in _carried(before) if roles is not None else ():
         made = []
@@ -127,10 +147,7 @@ def _upcast_finding(
     )
     if is_grave is not None:
         values = f"{plural(len(made), 'value')} at the peak: {values}"
-        fix = (
-            "convert back before the product: (...).astype(x.dtype) @ w; for sums in f32 "
-            "preferred_element_type=jnp.float32"
-        )
+        fix = _FIX
     note = "CPU computes bf16 in f32 in any case: there the fix saves less"
     severity = Severity.INFO if is_grave is False else Severity.WARNING if is_on_cpu else None
     return Finding(
@@ -154,8 +171,10 @@ class _Upcast(NamedTuple):
     """
 
     place: SourceLocation
+    bytes: int
     makers: set[str]
     products: int
+    flops_share: float | None
     is_grave: bool
 
 
@@ -194,11 +213,12 @@ def _upcasts(module: HloModule) -> Iterator[_Upcast]:
         products = [one.row for one in values if one.row in forward]
         if products and sizes[place] >= _LEAST_BYTES:
             own = flops_of_products(products)
-            is_small = own is not None and bool(total) and own < _LEAST_FLOPS * (total or 0)
+            share = own / total if own is not None and total else None
             is_sure = all(forward.values()) and all(map(passes.is_forward, lines[place]))
             made = (one.row for one in values if not opcode_traits(module.opcodes[one.row]).is_view)
             makers = {str(one) for one in map(places.innermost, made) if one is not None}
-            yield _Upcast(place, makers, len(products), is_sure and not is_small)
+            is_grave = is_sure and (share is None or share >= _LEAST_FLOPS)
+            yield _Upcast(place, sizes[place], makers, len(products), share, is_grave)
 
 
 def _conversions(module: HloModule) -> Iterator[int]:

@@ -153,13 +153,24 @@ def test_what_products_in_f32_make_is_at_the_peak_too() -> None:
     assert found.severity is Severity.WARNING
 
 
+def test_products_in_f32_without_values_at_the_peak_are_found() -> None:
+    elsewhere = re.sub(r"source_line=\d+", "source_line=30", AFTER)
+    (found,) = findings_of(elsewhere, "M006", BEFORE)
+    assert (found.source_line, found.saves.bytes, found.severity) == (8, None, Severity.WARNING)
+    assert found.message.endswith("reach 1 product with 100% of the FLOP of the forward pass")
+
+
 def test_products_of_an_unknown_pass_are_no_warning() -> None:
     names = r'op_name="jit\(step\)/(transpose\()?jvp\(\)+/while[^"]*"'
     before = re.sub(names, "", _scanned(_FAULT))
     last = 'op_name="checkpoint/convert_element_type" source_file="m.py" source_line=13'
     before = before.replace(last, last.replace("checkpoint", "transpose(jvp())"))
     found = findings_of(STACKED, "M006", before)
-    assert [one.severity for one in found] == [Severity.INFO]
+    assert [(one.source_line, one.severity) for one in found] == [
+        (9, Severity.INFO),
+        (14, Severity.INFO),
+    ]
+    assert "products that may be of the forward pass" in found[-1].message
 
 
 # ---- C010: collectives of f32 values between conversions -----------------------------------------
