@@ -447,7 +447,7 @@ def compiled(
             for file in (folder / "dump").rglob("*"):  # generated code is most of the bytes
                 if file.is_file() and _SCRATCH.search(file.name):
                     file.unlink()
-            fields["files"] = _sizes(folder / "dump")
+            fields["files"] = _contents(folder / "dump")
             (folder / USED).write_text(json.dumps(fields), encoding="utf-8")
             made = _outcome(folder)
             if made is not None and made.step != "stopped":
@@ -468,14 +468,20 @@ def _outcome(folder: Path) -> Compilation | None:
     """Return the outcome in a folder; None if there is none, or its files are not as written."""
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, LookupError):
         fields = json.loads((folder / USED).read_text(encoding="utf-8"))
-        if fields.pop("files") == _sizes(folder / "dump"):
+        if fields.pop("files") == _contents(folder / "dump"):
             return Compilation(dump=folder / "dump", is_cached=True, **fields)
     return None
 
 
-def _sizes(dump: Path) -> dict[str, int]:
-    files = (file for file in dump.rglob("*") if file.is_file())
-    return {str(file.relative_to(dump)): file.stat().st_size for file in files}
+def _contents(dump: Path) -> dict[str, list[object]]:
+    """Return the size and the digest of each file."""
+    contents: dict[str, list[object]] = {}
+    for file in dump.rglob("*"):
+        if file.is_file():
+            with file.open("rb") as data:
+                digest = hashlib.file_digest(data, "sha256").hexdigest()
+            contents[str(file.relative_to(dump))] = [file.stat().st_size, digest]
+    return contents
 
 
 _FULL = "No space left on device"

@@ -195,17 +195,46 @@ def test_outcomes_are_cached_unless_a_limit_ended_them(cache: Path) -> None:
     assert cache.is_dir()
 
 
-@needs_jax
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """An interpreter that writes a dump at once and goes on, unless there is a file `short`."""
+    python = tmp_path / "python"
+    python.write_text(
+        'cd "$(dirname "$3")"\n'
+        """echo '{"versions": {"jax": "1"}, "step": "stopped"}' > result.json\n"""
+        "for end in after_optimizations.txt after_optimizations-buffer-assignment.txt "
+        "debug_options; do echo text > dump/m.$end; done\n"
+        f"test -e {tmp_path}/short || sleep 300\n"
+        """echo '{"versions": {}, "memory_analysis": {"temp_size_in_bytes": 8}}' > result.json\n"""
+    )
+    python.write_text(f"#!/bin/sh\n{python.read_text()}")
+    python.chmod(0o755)
+    monkeypatch.setattr(f"{COMPILING}.toolchain_of", lambda _: "jaxlib 1")
+    return str(python)
+
+
 @pytest.mark.parametrize("name", ["*buffer-assignment.txt", "../outcome.json"])
-def test_damaged_entries_of_the_cache_are_compiled_again(cache: Path, name: str) -> None:
-    request = request_of(program(PROGRAM), CPU)
-    first = compiled(request, Means())
-    (file,) = first.dump.glob(name)
+def test_damaged_entries_of_the_cache_are_compiled_again(
+    cache: Path, compiler: str, name: str
+) -> None:
+    request, means = request_of(program(PROGRAM), CPU), Means(python=compiler)
+    (file,) = compiled(request, means).dump.glob(name)
     whole = file.read_bytes()
-    file.write_bytes(whole[: len(whole) // 2])
-    assert [compiled(request, Means()).is_cached for _ in range(2)] == [False, True]
-    assert file.stat().st_size > len(whole) // 2
+    for damaged in (whole[: len(whole) // 2], whole[:-5] + b"00000"):
+        file.write_bytes(damaged)
+        assert [compiled(request, means).is_cached for _ in range(2)] == [False, True]
     assert cache_state().compiles == 1
+
+
+def test_entries_of_the_cache_without_digests_are_compiled_again(
+    cache: Path, compiler: str
+) -> None:
+    request, means = request_of(program(PROGRAM), CPU), Means(python=compiler)
+    outcome = compiled(request, means).dump.parent / "outcome.json"
+    fields = json.loads(outcome.read_text())
+    sizes = {name: size for name, (size, _) in fields["files"].items()}
+    outcome.write_text(json.dumps({**fields, "files": sizes}))
+    assert [compiled(request, means).is_cached for _ in range(2)] == [False, True]
 
 
 def test_full_disk_is_a_message_and_exit_code_5(
@@ -416,23 +445,9 @@ def test_memory_is_known_once_the_options_are_written_again(tmp_path: Path) -> N
     assert not written(tmp_path, "tpu")
 
 
-def test_compile_ends_once_memory_is_known(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    python = tmp_path / "python"
-    python.write_text(
-        'cd "$(dirname "$3")"\n'
-        """echo '{"versions": {"jax": "1"}, "step": "stopped"}' > result.json\n"""
-        "for end in after_optimizations.txt after_optimizations-buffer-assignment.txt "
-        "debug_options; do echo text > dump/m.$end; done\n"
-        f"test -e {tmp_path}/short || sleep 300\n"
-        """echo '{"versions": {}, "memory_analysis": {"temp_size_in_bytes": 8}}' > result.json\n"""
-    )
-    python.write_text(f"#!/bin/sh\n{python.read_text()}")
-    python.chmod(0o755)
-    monkeypatch.setattr(f"{COMPILING}.toolchain_of", lambda _: "jaxlib 1")
+def test_compile_ends_once_memory_is_known(cache: Path, compiler: str, tmp_path: Path) -> None:
     request = request_of(program(PROGRAM), CPU)
-    early, again = (compiled(request, Means(python=str(python))) for _ in range(2))
+    early, again = (compiled(request, Means(python=compiler)) for _ in range(2))
     assert (early.refusal, early.is_full, early.memory_analysis) == (
         "the new dump has no optimized text",
         False,
@@ -440,7 +455,7 @@ def test_compile_ends_once_memory_is_known(
     )
     assert (early.versions, again.is_cached) == ({"jax": "1"}, True)
     (tmp_path / "short").touch()
-    whole = compiled(request, Means(python=str(python), is_full=True))
+    whole = compiled(request, Means(python=compiler, is_full=True))
     assert (whole.is_cached, whole.memory_analysis) == (False, {"temp_size_in_bytes": 8})
     assert compiled(request, Means()).is_full
     assert [one.name for one in (cache / "compiles").iterdir()] == [whole.dump.parent.name]
