@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from functools import partial
 from typing import TYPE_CHECKING
@@ -58,20 +59,30 @@ def sharding(
 _SHARD_EXAMPLE = """\b
 Example:
   hlo-lens shard '{devices=[4,1]<=[4]}' --shape 20,16
-  hlo-lens shard "P('x', None)" --mesh x=4,y=1 --shape bf16[20,16]
+  hlo-lens shard --mesh x=4,y=1 --spec "x,None" --shape bf16[20,16]
 """
 
 _WIDTH = 100
+_NAME = re.compile(r"""(['"]).*?\1|\bNone\b|\b([A-Za-z_][\w.]*)(?![\w.(])""")
+"""A name without quotes, in group 2, that is no call as of ``P(``."""
 
 
 @click.command(epilog=_SHARD_EXAMPLE)
-@click.argument("sharding")
+@click.argument("sharding", required=False)
 @click.option("--shape", required=True, help="Global shape: 20,16 or bf16[20,16].")
 @mesh_option
+@click.option("--spec", help="PartitionSpec in place of SHARDING: \"('x','y'),None\".")
 @output_options
-def shard(sharding: str, shape: str, mesh: Mesh | None, output: Output) -> None:
+def shard(
+    sharding: str | None, shape: str, mesh: Mesh | None, spec: str | None, output: Output
+) -> None:
     """Draw one sharding, as hlo-lens sharding --shape does."""
-    _draw(sharding, mesh, shape, output)
+    if (sharding is None) == (spec is None):
+        raise UsageError("give either SHARDING or --spec")
+    if spec is not None:
+        words = _NAME.sub(lambda one: repr(one[2]) if one[2] else one[0], spec.strip())
+        sharding = words if words.startswith("P") else f"P({words})"
+    _draw(sharding or "", mesh, shape, output)
 
 
 def _draw(text: str, mesh: Mesh | None, shape: str, output: Output) -> None:

@@ -272,7 +272,8 @@ def data_of(*arguments: str) -> dict[str, Any]:
 def test_mesh_and_spec_give_the_same() -> None:
     by_text = data_of("{devices=[4,1]<=[4]}", "--shape", "20,16", "--mesh", "x=4,y=1")
     by_spec = data_of("P('x', None)", "--mesh", "x=4,y=1", "--shape", "20,16")
-    assert by_text == by_spec
+    by_option = data_of("--spec", "x,None", "--mesh", "x=4,y=1", "--shape", "20,16")
+    assert by_text == by_spec == by_option
     assert by_text["spellings"] == {
         "v1": "{devices=[4,1]0,1,2,3}",
         "v2": "{devices=[4,1]<=[4]}",
@@ -287,6 +288,8 @@ def test_mesh_and_spec_give_the_same() -> None:
         (["{devices=[4,1]<=[4", "--shape", "4,4"], "not a sharding"),
         (["{devices=[4,1]<=[4]}", "--shape", "4"], "for 2 dimensions"),
         (["{devices=[4]<=[4]}", "--shape", "x"], "not a shape"),
+        (["--shape", "4"], "either SHARDING or --spec"),
+        (["--spec", "x y", "--mesh", "x=4", "--shape", "4"], "not a sharding"),
         (["P('x', 'x')", "--mesh", "x=4", "--shape", "4,4"], "overlap"),
         (["P('x')", "--mesh", "x:4", "--shape", "4"], "not a mesh"),
         (["{{replicated}}", "--shape", "4"], "tuple"),
