@@ -96,7 +96,8 @@ _sieve_options = option_group(
             "--min-saving AMOUNT": "Least saving: 1% of the program's memory, communication or "
             "work, or 64MiB.",
             "--config FILE": "Settings: [lint] in this file.  [default: nearest hlo-lens.toml]",
-            "--baseline FILE": "Known findings, which do not count: output of lint -f json.",
+            "--baseline FILE": "Known findings, which do not count: output of lint -f json, "
+            "snapshot or dump.",
         }
     ),
     click.option(

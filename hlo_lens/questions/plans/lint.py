@@ -22,6 +22,7 @@ from hlo_lens.program.summary import (
     own_target,
     summary,
 )
+from hlo_lens.questions.diff.sides import load_side
 from hlo_lens.questions.findings.findings import (
     WARNING_SHARE,
     Findings,
@@ -160,7 +161,7 @@ def lint(
             code; empty for those of the settings, else all.
         ignore: Codes of rules that are left out, or beginnings of codes.
         min_saving: Least saving: ``1%``, ``64MiB``; None for that of the settings.
-        baseline: Output of ``lint -f json``, whose findings do not count.
+        baseline: Output of ``lint -f json``, snapshot or dump, whose findings do not count.
         config: Settings; None for the nearest hlo-lens.toml with a table ``[lint]``.
         prove: Whether to compile the program again with each fix, where `what_if` can; a number
             for the first ones. Proofs of earlier runs are used in any case.
@@ -289,20 +290,24 @@ def sieve_of(
 
 
 def read_baseline(path: str) -> dict[str, tuple[Finding, ...]]:
-    """Return the findings of a baseline, output of ``hlo-lens lint -f json``, by module name.
+    """Return the findings of a baseline, by module name.
+
+    It is output of ``hlo-lens lint -f json``, a snapshot or a dump.
 
     Raises:
         UnreadableError: If it cannot be read.
         DumpSyntaxError: If it is damaged, or of a newer version.
-        UsageError: If it is anything else.
     """
     data = None
     with suppress(ValueError, RecursionError):
-        data = json.loads(read_source(path).text)
-    if not isinstance(data, dict) or data.get("kind") != LINT:
-        raise UsageError(f"{path}: a baseline is the output of hlo-lens lint -f json")
+        data = json.loads(read_source(path).text) if Path(path).is_file() else None
+    if isinstance(data, dict) and data.get("kind") == LINT:
+        found = read_findings(data, path)
+    else:
+        modules = [one.snapshot for one in load_side(path).modules]
+        found = [(module.name, module.facts.findings or ()) for module in modules]
     baseline: dict[str, tuple[Finding, ...]] = {}
-    for name, findings in read_findings(data, path):
+    for name, findings in found:
         known = (replace(one, suppressed=False) for one in findings)  # by an older baseline
         baseline[plain_name(name)] = (*baseline.get(plain_name(name), ()), *known)
     return baseline

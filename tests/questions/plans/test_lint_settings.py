@@ -171,12 +171,13 @@ def test_a_comment_at_the_line_suppresses(comment: str, is_suppressed: bool, fol
     assert rule == (0 if is_suppressed else 1)
 
 
-def test_known_findings_do_not_count(folder: Path) -> None:
+@pytest.mark.parametrize("baseline", ["known.json", "base.json", WASTEFUL])
+def test_known_findings_do_not_count(baseline: str, folder: Path) -> None:
     assert _run("lint", WASTEFUL, "-f", "json", "-o", "known.json")[0] == 0
-    found = _findings("--baseline", "known.json")
-    assert all(one["suppressed_by"] == "baseline known.json" for one in found)
-    assert _run("lint", WASTEFUL, "--baseline", "known.json", "--fail-on", "info")[0] == 0
-    assert _run("lint", WASTEFUL, "--baseline", f"{WASTEFUL}/expect.json")[0] == 2
+    assert _run("save", WASTEFUL, "-o", "base.json")[0] == 0
+    found = _findings("--baseline", baseline)
+    assert all(one["suppressed_by"] == f"baseline {baseline}" for one in found)
+    assert _run("lint", WASTEFUL, "--baseline", baseline, "--fail-on", "info")[0] == 0
 
 
 def test_new_findings_count(folder: Path) -> None:
@@ -192,6 +193,7 @@ def test_a_damaged_baseline_is_refused(folder: Path) -> None:
     code, _, err = _run("lint", WASTEFUL, "--baseline", "known.json")
     assert code == 4
     assert "modules[0].findings is 7" in err
+    assert _run("lint", WASTEFUL, "--baseline", f"{WASTEFUL}/expect.json")[0] == 4
 
 
 def test_comments_annotations_and_sarif_have_the_same_files(
