@@ -246,10 +246,7 @@ def _refused_programs(messages: Sequence[CompileOutOfMemory]) -> tuple[CompileOu
 
 
 def _buffer_statistics(entries: Sequence[BufferLogEntry]) -> tuple[BufferLogEntry, ...]:
-    blocks: defaultdict[object, list[BufferLogEntry]] = defaultdict(list)
+    lines: defaultdict[BufferLogEntry, list[int]] = defaultdict(list)
     for entry in entries:
-        blocks[entry.is_oom, entry.stats, repr(entry.peak_buffers)].append(entry)
-    return tuple(
-        replace(first, repeats=tuple(one.line for one in others))
-        for first, *others in blocks.values()
-    )
+        lines[entry].append(entry.line)
+    return tuple(replace(entry, repeats=tuple(again)) for entry, (_, *again) in lines.items())

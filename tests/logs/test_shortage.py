@@ -137,22 +137,12 @@ def test_messages_about_one_failed_allocation_are_one(
     assert [(one.line, one.repeats) for one in failures] == expected
 
 
-STATS = """BufferAssignment stats:
- parameter allocation: 1.00GiB
- total allocation: 2.00GiB
-Peak buffers:
-	Buffer 1:
-		Size: 1.00GiB
-		Operator: op_name="jit(f)/dot_general"
-		XLA Label: fusion
-		Shape: f32[256,1048576]
-		==========================
-"""
+STATS = "BufferAssignment stats:\n parameter allocation: 1.00GiB\n total allocation: 2.00GiB\n"
 
 
 def test_buffer_statistics_printed_twice_are_one() -> None:
     log = without_repeats(parse_log(f"{STATS}\nTraceback\n{STATS}"))
-    assert [(entry.line, entry.repeats) for entry in log.buffers] == [(1, (13,))]
+    assert [(entry.line, entry.repeats) for entry in log.buffers] == [(1, (6,))]
 
 
 SENTENCE = (
