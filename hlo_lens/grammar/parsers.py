@@ -96,7 +96,8 @@ def terminal_names(parser: Lark, names: Mapping[str, str]) -> Mapping[str, str]:
     strings = {
         terminal.name: f"'{terminal.pattern.value}'"
         for terminal in parser.terminals
-        if isinstance(terminal.pattern, PatternStr) and terminal.name not in COMMON_NAMES
+        if isinstance(terminal.pattern, PatternStr)
+        and terminal.name not in {**names, **COMMON_NAMES}
     }
     return {**names, **strings}
 

@@ -27,9 +27,13 @@ from hlo_lens.text.units import bounded_int
 _Node = Tree[Token]
 
 NAMES: Mapping[str, str] = {
+    "ROOT": "'ROOT'",
     "OPCODE": "an opcode",
+    "RBRACE": "'}'",
     "NAME": "a name",
     **SHAPE_NAMES,
+    "CONSTANT": "'constant'",
+    "PARAMETER": "'parameter'",
     "ATTRIBUTE": "an attribute",
     "VALUE": "a value",
     "LITERAL_ATOM": "a number",

@@ -33,7 +33,7 @@ def error_of(text: str, names: dict[str, str]) -> DumpSyntaxError:
 
 def test_at_most_four_alternatives_are_named_the_authors_first() -> None:
     error = error_of("?", {"E": "an e", "D": "a d"})
-    assert error.message == "expected 'e', 'd', 'a' or 'b', found '?'"
+    assert error.message == "expected an e, a d, 'a' or 'b', found '?'"
 
 
 def test_the_end_is_after_the_last_word() -> None:

@@ -56,8 +56,8 @@ INSTRUCTIONS = [
     ("q = f32[8] parameter(0, 1)", 25, "expected ')', found ','"),
     # shapes
     ("q = f32[-8] add(p, p)", 11, "expected a number, '<=', '?' or ']', found '-8'"),
-    ("q = f32[8]{0,1} add(p, p)", 13, "expected a layout of 1 dimensions, found one of 2"),
-    ("q = f32[8,8]{0,0} add(p, p)", 15, "expected a layout that names each of 0 to 1 once"),
+    ("q = f32[8]{0,1} add(p, p)", 13, "expected a layout of 1 dimensions, each of them once"),
+    ("q = f32[8,8]{0,0} add(p, p)", 15, "expected a layout of 2 dimensions, each of them once"),
     ("q = f32[8]{0:T(8} add(p, p)", 19, "expected ',' or ')', found '}'"),
     (
         "q = f32[99999999999999999999] add(p, p)",
@@ -126,7 +126,8 @@ VALUES = [
     (
         "q = f32[8] add(p, p), sharding={replicate}",
         35,
-        "expected a kind of sharding, 'devices=', 'last_tile_dim_replicate' or 'last_tile_dims=', "
+        "expected a kind of sharding, 'shard_as' or 'shard_like', 'metadata=' or 'replicated=', "
+        "'unreduced=' or 'manual=', "
         "found 'replicate'",
     ),
     ("q = f32[8] add(p, p), replica_groups=[2,4]<=[4]", 48, "expected 2x4 devices, found 4"),
