@@ -244,10 +244,18 @@ class CallCounts:
     def _in_loop(self, call: Call, around: Runs) -> Runs:
         """Return the runs of the body or condition of a loop, of those of its computation."""
         loop = self._module.instruction(call.row)
-        trips = self.trip_count(loop)
-        if trips is not None and call.role == "condition":
-            trips += 1
-        times = run_product(around.times, trips)
+        trip = self._trips.get((loop.computation.name, loop.name))
+        trips = None if trip is None else trip.trip_count
+        times = around.times
+        if trip is not None and trip.around is not None and trip.trips_of_outer_run is not None:
+            outer = self.of(trip.around)
+            times = run_product(outer.times, trip.trips_of_outer_run)
+            if call.role == "condition":
+                times = None if times is None or around.times is None else times + around.times
+        else:
+            if trips is not None and call.role == "condition":
+                trips += 1
+            times = run_product(times, trips)
         path = (*around.loop_path, loop.name)
         return Runs(times=times, branches=around.branches, loop_path=path)
 

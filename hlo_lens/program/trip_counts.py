@@ -5,8 +5,12 @@ GPU, never on TPU and never before optimization. Derived if not printed: the con
 counter with a bound, or is the conjunction of such comparisons (TensorFlow prints one of the loop's
 own counter and of the program's), the body adds a constant to the counter, and start, step and
 bound are constants: written in place, copied, converted, inside fusions, or carried unchanged
-through the tuples of this loop and the loops around it. The count is exact: a comparison that
-becomes true again when the counter overflows gives no count. Zero is a count.
+through the tuples of this loop and the loops around it, or what a counter is after another loop of
+known trip count. The count is exact: a comparison that becomes true again when the counter
+overflows gives no count. Zero is a count.
+
+If start or bound change with the trips of the loop around it by a constant, the count is another
+for each of those trips: then their sum over one run of that loop is known.
 
 Sources: xla/service/while_loop_analysis.cc (MatchTrivialLoopTripCount), while_loop_trip_count_
 annotator.cc, xla_data.proto (WhileLoopBackendConfig), as of August 2026.
@@ -42,6 +46,9 @@ _DEPTH = 64
 _MOST_STEPS = 100
 """Instructions from a condition's result to its comparisons; damaged texts may have circles."""
 
+_MOST_OUTER_TRIPS = 100_000
+"""Trips of a loop in each of which the trips of a loop inside it are counted."""
+
 _SAME = Route(
     TUPLES | opcodes_where(lambda traits: traits.is_forwarding) | {"copy-start", "copy-done"}
 )
@@ -62,6 +69,13 @@ class TripCount:
         Unit.COUNT,
         "upper bound of an unknown count, from the tests of the condition that can be counted",
     ] = None
+    trips_of_outer_run: Annotated[
+        int | None,
+        Unit.COUNT,
+        "sum over a run of the loop around it, where it changes with that loop's trips",
+    ] = None
+    around: str | None = None
+    """Computation that runs the loop around it, where the count changes with that loop's trips."""
 
     @property
     def text(self) -> str:
@@ -87,7 +101,13 @@ class TripCounts(Records[TripCount]):
 def trip_counts(table: InstructionTable) -> TripCounts:
     """Return the trip counts of all while loops of a module."""
     scalars = _Scalars(table.module)
-    return TripCounts(loops=tuple(_trip_count(row, scalars) for row in table.rows_of({"while"})))
+    counts = []
+    for row in table.rows_of({"while"}):
+        count = _trip_count(row, scalars)
+        counts.append(count)
+        if count.trip_count is not None:
+            scalars.trips[row] = count.trip_count
+    return TripCounts(loops=tuple(counts))
 
 
 def _trip_count(row: int, scalars: _Scalars) -> TripCount:
@@ -99,7 +119,13 @@ def _trip_count(row: int, scalars: _Scalars) -> TripCount:
     try:
         return replace(count, trip_count=_derived(row, scalars), trip_source="derived")
     except _UnknownError as unknown:
-        return replace(count, reason=unknown.reason, trips_at_most=unknown.most)
+        return replace(
+            count,
+            reason=unknown.reason,
+            trips_at_most=unknown.most,
+            trips_of_outer_run=unknown.total,
+            around=unknown.around,
+        )
 
 
 def printed_trip_count(backend_config: str) -> int | None:
@@ -125,11 +151,17 @@ class _Linear(NamedTuple):
 
 
 class _UnknownError(Exception):
-    """A number is not known, for a reason; perhaps its upper bound is."""
+    """A number is not known, for a reason; perhaps its sum over a loop around, or its bound is."""
 
-    def __init__(self, reason: str, most: int | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        total: int | None = None,
+        around: str | None = None,
+        most: int | None = None,
+    ) -> None:
         super().__init__(reason)
-        self.reason, self.most = reason, most
+        self.reason, self.total, self.around, self.most = reason, total, around, most
 
 
 _Scope: TypeAlias = "Callable[[Value, int], _Linear]"
@@ -152,13 +184,15 @@ class _Scalars:
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
+        self.trips: dict[int, int] = {}  # of loops whose count is known, by row
+        self.counted: set[int] = set()  # rows of the loops whose trips are being counted
         self.flow = value_flow(module)
         self.name = module.columns.name
         self._links = module.links
         self._after: dict[tuple[int, ShapeIndex], _Linear] = {}
         self._open: set[tuple[int, ShapeIndex]] = set()
         # else a chain of sums such as b = a + a, c = b + b doubles the work at each step
-        self._combined: WeakKeyDictionary[_Scope, dict[tuple[int, int], _Linear]] = (
+        self._combined: WeakKeyDictionary[_Scope, dict[tuple[int, int, int], _Linear]] = (
             WeakKeyDictionary()
         )
 
@@ -175,7 +209,7 @@ class _Scalars:
             return scope(value, depth + 1)
         if opcode in _VERBS:
             combined = self._combined.setdefault(scope, {})
-            query = row, depth
+            query = row, depth, len(self.trips)
             if query not in combined:
                 combined[query] = self._sum_or_product(row, opcode, scope, depth)
             return combined[query]
@@ -225,11 +259,22 @@ class _Scalars:
         return _wrapped(slot, left.offset + sign * right.offset, shape)
 
     def _after_loop(self, value: Value, scope: _Scope, depth: int) -> _Linear:
-        """Return what a loop carries unchanged."""
+        """Return what a loop carries unchanged, or adds to in a known number of trips."""
         row, index = value
         body = self.body(row)
         if body is not None and self._keeps(body, index, depth):
             return self.operand(row, 0, index, scope, depth)
+        try:
+            if body is not None and row in self.trips:
+                after = self.after_trip(body, index, depth)
+                start = self.operand(row, 0, index, scope, depth)
+                if after.slot == index:
+                    shape = self.module.instruction(row).shape_of(index)
+                    return _wrapped(
+                        start.slot, start.offset + self.trips[row] * after.offset, shape
+                    )
+        except _UnknownError:
+            pass
         raise _UnknownError(f"the loop {self.name(row)} changes it")
 
     def body(self, row: int) -> Call | None:
@@ -310,6 +355,22 @@ class _Scalars:
             return self.of(operand, self.outside(call.row), depth + 2)
 
         return scope
+
+    def around(self, row: int, depth: int = 0) -> tuple[Call, _Scope] | None:
+        """Return the loop whose body runs an instruction once a trip, and the scope inside it.
+
+        The loop is returned as the call of its body. None for an instruction of a computation that
+        several instructions run, or one in a branch.
+        """
+        calls = self._calls_of(row)
+        if len(calls) != 1 or depth > _DEPTH:
+            return None
+        (call,) = calls
+        opcode = self.module.opcodes[call.row]
+        if opcode == "while" and call.role == "body":
+            return call, self.inside(call)
+        outer = self.around(call.row, depth + 1) if opcode == "call" else None
+        return None if outer is None else (outer[0], self.of_operands(call.row, outer[1]))
 
     def of_operands(self, row: int, scope: _Scope) -> _Scope:
         """Return the scope of a called computation: its parameters are the caller's operands."""
@@ -435,6 +496,8 @@ def _derived(row: int, scalars: _Scalars) -> int:
             left, right = (_side(body, one, scalars, scopes) for one in (test.left, test.right))
             counts.append(_count(left, right, test))
         except _UnknownError as unknown:
+            if len(tests) == 1 and other is None:
+                raise (_varying(body, test, scalars, scopes[0]) or unknown) from None
             other = other or unknown.reason
     if other is None or 0 in counts:  # no test may be false at the start
         return min(counts)
@@ -448,10 +511,18 @@ class _Side(NamedTuple):
     step: int
 
 
-def _side(body: Call, side: _Linear, scalars: _Scalars, scopes: tuple[_Scope, _Scope]) -> _Side:
+def _side(
+    body: Call,
+    side: _Linear,
+    scalars: _Scalars,
+    scopes: tuple[_Scope, _Scope],
+    *,
+    is_constant: bool = True,
+) -> _Side:
     """Return the first value of one side of a comparison, and its step per trip.
 
-    The scopes are those in the loop, and around it.
+    The scopes are those in the loop, and around it; a first value that is constant there is asked
+    for unless stated otherwise.
     """
     if side.slot is None:
         return _Side(side, 0)
@@ -463,7 +534,7 @@ def _side(body: Call, side: _Linear, scalars: _Scalars, scopes: tuple[_Scope, _S
     if after.slot != side.slot:
         raise _UnknownError("the counter is not a sum of itself and a constant")
     start = scalars.operand(body.row, 0, side.slot, outside)
-    if start.slot is not None:
+    if is_constant and start.slot is not None:
         raise _UnknownError("it changes in the loop around it")
     return _Side(_Linear(start.slot, start.offset + side.offset), after.offset)
 
@@ -480,6 +551,42 @@ def _count(left: _Side, right: _Side, test: _Comparison) -> int:
     if count is None:
         raise _UnknownError("it does not end before the counter overflows")
     return count
+
+
+def _varying(
+    body: Call, test: _Comparison, scalars: _Scalars, inside: _Scope
+) -> _UnknownError | None:
+    """Return the sum of the trip counts of a loop that change with the trips of the loop around."""
+    around = scalars.around(body.row)
+    if around is None or body.row in scalars.counted:  # loops that run each other
+        return None
+    outer, scope = around
+    scalars.counted.add(body.row)
+    trips = _trip_count(outer.row, scalars).trip_count
+    scalars.counted.remove(body.row)
+    if trips is None or not 0 < trips <= _MOST_OUTER_TRIPS:
+        return None
+    low, high = test.bounds
+    counts = []
+    try:
+        sides: list[tuple[_Side, _Side]] = []  # in the loop, and its first value in the outer one
+        for linear in (test.left, test.right):
+            side = _side(body, linear, scalars, (inside, scope), is_constant=False)
+            scopes = scalars.inside(outer), scalars.outside(outer.row)
+            sides.append((side, _side(outer, side.start, scalars, scopes)))
+        for trip in range(trips):
+            left, right = (
+                _Side(_Linear(None, first.start.offset + trip * first.step), side.step)
+                for side, first in sides
+            )
+            if not all(low <= side.start.offset <= high for side in (left, right)):
+                return None
+            counts.append(_count(left, right, test))
+    except _UnknownError:
+        return None
+    loop = scalars.module.instruction(outer.row)
+    reason = f"it is {min(counts)} to {max(counts)}, by the trip of {loop.name} around it"
+    return _UnknownError(reason, sum(counts), loop.computation.name)
 
 
 _MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}

@@ -261,6 +261,41 @@ both {
     assert _count(body=BODY + inside, cond=cond) == 7
 
 
+AFTER = """
+body_2 {
+  s2 = (s32[], s32[]) parameter(0)
+  k = s32[] get-tuple-element(s2), index=0
+  n2 = s32[] get-tuple-element(s2), index=1
+  one_2 = s32[] constant(1)
+  next_2 = s32[] subtract(k, one_2)
+  ROOT out_2 = (s32[], s32[]) tuple(next_2, n2)
+}
+
+cond_2 {
+  s3 = (s32[], s32[]) parameter(0)
+  k3 = s32[] get-tuple-element(s3), index=0
+  low = s32[] constant(0)
+  ROOT more = pred[] compare(k3, low), direction=GT
+}
+"""
+
+
+@pytest.mark.parametrize(("start", "trips"), [("zero", 5), ("three", 2), ("m", None)])
+def test_bound_that_a_loop_before_counted(start: str, trips: int | None) -> None:
+    entry = ENTRY.replace("tuple(zero, bound, x)", f"tuple({start}, bound, x)")
+    entry = entry.replace("zero = ", "three = s32[] constant(3)\n  zero = ")
+    entry = entry.replace("ROOT loop", "loop").replace(
+        "body=body\n",
+        "body=body\n  last = s32[] get-tuple-element(loop), index=0\n"
+        "  init_2 = (s32[], s32[]) tuple(last, bound)\n"
+        "  ROOT back = (s32[], s32[]) while(init_2), condition=cond_2, body=body_2\n",
+    )
+    forward, back = _loops(entry=AFTER + entry)
+    assert forward.trip_count == trips
+    assert back.trip_count == (None if trips is None else 5)
+    assert back.reason == (None if trips else "the loop loop changes it")
+
+
 @pytest.mark.parametrize("result", ["copy(less)", "and(less, less)"])
 def test_condition_in_a_circle_has_no_count(result: str) -> None:
     (loop,) = _loops(cond=COND.replace("compare(i, five), direction=LT", result))
@@ -377,3 +412,143 @@ def test_count_equals_that_of_running_the_loop(
         if not -128 <= counter <= 127 or trips > 256:
             break
     assert count_true(start, step, direction, bound, (-128, 127)) == expected
+
+
+# ---- counts that change with the loop around ---------------------------------------------------
+
+OUTER = """
+outer_body {{
+  s = (s32[], s32[], s32[]) parameter(0)
+  k = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  t = s32[] get-tuple-element(s), index=2
+  change = s32[] constant({change})
+  zero = s32[] constant(0)
+  later = s32[] add(k, change)
+  init = (s32[], s32[], s32[]) tuple({start}, {bound}, t)
+  loop = (s32[], s32[], s32[]) while(init), condition=cond, body=body
+  sum = s32[] get-tuple-element(loop), index=2
+  ROOT out = (s32[], s32[], s32[]) tuple(later, n, sum)
+}}
+
+outer_cond {{
+  s = (s32[], s32[], s32[]) parameter(0)
+  k = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  ROOT less = pred[] compare(k, n), direction=LT
+}}
+"""
+INNER = """
+body {{
+  s = (s32[], s32[], s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  b = s32[] get-tuple-element(s), index=1
+  t = s32[] get-tuple-element(s), index=2
+  step = s32[] constant({step})
+  one = s32[] constant(1)
+  next = s32[] add(i, step)
+  more = s32[] add(t, one)
+  ROOT out = (s32[], s32[], s32[]) tuple(next, b, more)
+}}
+
+cond {{
+  s = (s32[], s32[], s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  b = s32[] get-tuple-element(s), index=1
+  ROOT less = pred[] compare(i, b), direction=LT
+}}
+"""
+NEST_ENTRY = """
+ENTRY main {{
+  m = s32[] parameter(0)
+  first = s32[] constant({first})
+  last = s32[] constant({last})
+  none = s32[] constant(0)
+  init = (s32[], s32[], s32[]) tuple({begin}, last, none)
+  ROOT outer = (s32[], s32[], s32[]) while(init), condition=outer_cond, body=outer_body
+}}
+"""
+NEST = f"HloModule m\n{INNER}\n{OUTER}\n{NEST_ENTRY}"
+NEST_VALUES = {"start": "zero", "bound": "k", "begin": "first"}
+
+
+def _nest(text: str = NEST, **values: object) -> tuple[TripCount, TripCount]:
+    """Return the trip counts of the inner and the outer loop of `NEST`."""
+    found = trip_counts(table_of(text.format(**{**NEST_VALUES, **values}))).loops
+    inner, outer = sorted(found, key=lambda trip: trip.computation != "outer_body")
+    return inner, outer
+
+
+def test_bound_that_is_the_counter_of_the_loop_around() -> None:
+    inner, outer = _nest(first=0, last=5, change=1, step=1)
+    assert outer.trip_count == 5
+    assert outer.trips_of_outer_run is None
+    assert inner.trip_count is None
+    assert inner.trips_of_outer_run == 0 + 1 + 2 + 3 + 4
+    assert inner.around == "main"
+    assert inner.reason == "it is 0 to 4, by the trip of outer around it"
+
+
+@given(
+    first=st.integers(-9, 9),
+    length=st.integers(1, 20),
+    change=st.integers(1, 4),
+    step=st.integers(1, 4),
+    ends=st.sampled_from([("zero", "k"), ("k", "n"), ("k", "zero"), ("zero", "later")]),
+)
+def test_sum_equals_that_of_running_both_loops(
+    first: int, length: int, change: int, step: int, ends: tuple[str, str]
+) -> None:
+    last = first + length
+    inner, outer = _nest(
+        first=first, last=last, change=change, step=step, start=ends[0], bound=ends[1]
+    )
+    total = trips = 0
+    k = first
+    while k < last:
+        values = {"zero": 0, "k": k, "n": last, "later": k + change}
+        i = values[ends[0]]
+        while i < values[ends[1]]:
+            i += step
+            total += 1
+        k += change
+        trips += 1
+    assert outer.trip_count == trips
+    assert inner.trips_of_outer_run == total
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("tuple(later, n, sum)", "tuple(sum, n, sum)"),  # the loop around has no count
+        ("tuple({begin}, last, none)", "tuple(m, last, none)"),
+        ("tuple(next, b, more)", "tuple(next, more, more)"),  # the bound changes in the loop
+        ("{bound}, t)", "t, t)"),  # the bound changes otherwise than by a constant
+        ("constant({last})", "constant(2147483647)"),  # too many trips to count
+    ],
+)
+def test_no_sum_of_what_does_not_change_by_a_constant(old: str, new: str) -> None:
+    assert old in NEST
+    inner, _ = _nest(NEST.replace(old, new), first=0, last=5, change=1, step=1)
+    assert inner.trip_count is None
+    assert inner.trips_of_outer_run is None
+    assert inner.around is None
+
+
+def test_no_sum_of_a_loop_in_a_branch() -> None:
+    branch = """
+branch {{
+  init = (s32[], s32[], s32[]) parameter(0)
+  ROOT loop = (s32[], s32[], s32[]) while(init), condition=cond, body=body
+}}
+other {{
+  ROOT init = (s32[], s32[], s32[]) parameter(0)
+}}
+"""
+    text = NEST.replace("\nouter_body", f"{branch}\nouter_body").replace(
+        "while(init), condition=cond, body=body\n  sum",
+        "conditional(later, init, init), branch_computations={{branch, other}}\n  sum",
+    )
+    found = trip_counts(table_of(text.format(**NEST_VALUES, first=0, last=5, change=1, step=1)))
+    (inner,) = (trip for trip in found.loops if trip.computation == "branch")
+    assert inner.trips_of_outer_run is None
