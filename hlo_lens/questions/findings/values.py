@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import heapq
 import re
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.buffers.assignment import parse_index
 from hlo_lens.hlo.columns import NOTHING
-from hlo_lens.hlo.metadata import SourceLocation
+from hlo_lens.hlo.metadata import MAX_FRAMES, SourceLocation
 from hlo_lens.hlo.opcodes import opcode_traits
 from hlo_lens.load.fact import fact
 from hlo_lens.program.origins import origins
@@ -34,6 +35,7 @@ from hlo_lens.text.units import format_bytes, listed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from hlo_lens.hlo.metadata import StackFrames
     from hlo_lens.hlo.module import HloModule
     from hlo_lens.load.module import ModuleDump
     from hlo_lens.program.runs import SumBounds
@@ -170,7 +172,9 @@ def call_place(known: ModuleDump) -> SourceLocation | None:
     """Return the line that calls, or lowers, the jitted function; None if not known.
 
     That is the caller of the first frame in the function of the module's name; where stacks begin
-    in that function, or it is called from another file, its own first line.
+    in that function, or it is called from another file, its own first line. Without such a frame it
+    is the last one that all stacks share, since stacks of all instructions begin with the callers
+    of the jitted function.
     """
     caller, own = _call(known)
     return own if caller is None or (own is not None and caller.file != own.file) else caller
@@ -196,10 +200,30 @@ def _call(known: ModuleDump) -> tuple[SourceLocation | None, SourceLocation | No
     locations = frames.frames.columns["file_location_id"] if inside else ()
     rows = [row for row, location in enumerate(locations) if location in inside]
     if not rows:
-        return None, None
+        return None, _shared_place(frames)
     own = filter(None, (frames.location(row + 1) for row in rows))
     first = min(own, key=lambda one: one.line or 0, default=None)
     return frames.location(frames.frames[rows[0]].parent_frame_id), first
+
+
+def _shared_place(frames: StackFrames) -> SourceLocation | None:
+    """Return the last frame that all stacks of the most frames share."""
+    parents = frames.frames.columns["parent_frame_id"]
+    if not parents:
+        return None
+    roots = [0] * (len(parents) + 1)
+    for number, parent in enumerate(parents, start=1):  # callers come first
+        roots[number] = roots[parent] if 0 < parent < number else number
+    level = Counter(roots[1:]).most_common(1)[0][0]
+    counts: Counter[int] = Counter(parents)
+    last_called = dict(zip(parents, range(1, len(roots)), strict=True))
+    last = frames.location(level)
+    for _ in range(MAX_FRAMES):
+        if counts[level] != 1:
+            break
+        level = last_called[level]
+        last = frames.location(level) or last
+    return last
 
 
 def has_shape_of_weight(known: ModuleDump, shape: Shape) -> bool:

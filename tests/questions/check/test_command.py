@@ -106,7 +106,7 @@ def test_a_baseline_without_program_is_named_as_the_basis_of_causes(tmp_path: Pa
     assert _run("save", step, "--no-program", "-o", saved)[0] == 0
     code, out = _run("check", edit, "--baseline", saved, columns=200)
     assert code == 1
-    assert re.search(r"cause .*donation lost for 6 arguments of 640", out)
+    assert re.search(r"cause     programs/steps.py:\d+  donation lost for 6 arguments of 640", out)
     assert "basis     causes of arguments and donations only: no program of the base" in out
 
 
