@@ -22,7 +22,7 @@ from hlo_lens.logs.out_of_memory import (
 from hlo_lens.logs.shardings import read_shardings
 from hlo_lens.text import log_words
 from hlo_lens.text.errors import DumpSyntaxError, Gap
-from hlo_lens.text.log_prefixes import without_leads
+from hlo_lens.text.log_prefixes import without_escapes, without_leads
 from hlo_lens.text.source import Source, clean, cut_log_prefixes, decode
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def parse_log(
         source = cut_log_prefixes(source) or source
         bare = without_leads(source)
         source = bare[0] if len(bare) == 1 else source
-    log = _read(source)
+    log = _read(without_escapes(source))
     if log.is_empty and not may_be_empty:
         if log.gaps:
             raise log.gaps[0].as_error()
@@ -151,7 +151,8 @@ def _read(source: Source) -> LogText:
     log.shardings = read_shardings(source, spans)
     if log.shardings is not None:
         spans += log.shardings.spans
-    log.lines = source.line_column(len(text))[0] - text.endswith("\n")
+    is_open = bool(source.added) and source.added[-1] == len(text) - 1  # no line end in the file
+    log.lines = source.line_column(len(text))[0] - (text.endswith("\n") and not is_open)
     log.gaps = tuple(sorted(gaps, key=lambda gap: (gap.line, gap.column)))
     covered = done = 0
     for start, end in sorted(spans):

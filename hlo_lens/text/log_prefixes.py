@@ -1,21 +1,22 @@
-"""Leads of a log: what a logger, a launcher or a quotation puts before each line.
+r"""Leads of a log: what a logger, a launcher or a quotation puts before each line.
 
 A lead is found by its repetition. Lines of several processes that alternate are told apart by the
 numbers in it that are no time. Leads are cut, so that lines and columns in messages remain those of
-the file.
+the file. In a string of JSON or Python, ``\n`` is a line end.
 """
 
 from __future__ import annotations
 
 import re
+from array import array
 from dataclasses import replace
 from itertools import compress, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from hlo_lens.text.dump_kinds import BUFFER_HEADERS, HLO_MODULE
-from hlo_lens.text.log_words import FIRST_LINES
+from hlo_lens.text.log_words import FIRST_LINES, has_log_words
 from hlo_lens.text.names import lazy_pattern
-from hlo_lens.text.source import cut_spans
+from hlo_lens.text.source import cut_spans, replace_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -174,3 +175,53 @@ def _others(
 def _without(source: Source, spans: Sequence[tuple[int, int]]) -> Source:
     text, cuts = cut_spans(spans, source.text, source.cuts)
     return replace(source, text=text, cuts=cuts)
+
+
+# ---- messages in strings -----------------------------------------------------------------------
+
+_LONGEST_TEXT = 1 << 24
+"""Characters of a text in which messages in strings are looked for."""
+
+_FEWEST_BREAKS = 2
+_LINE = lazy_pattern(r"[^\n]*\\n[^\n]*")
+_ESCAPE = lazy_pattern(
+    r"(?P<end>\\+n|['`](?=[)\]}, |]{0,8}$))|(?P<gone>\\+r)|\\+(?P<character>[\"'/t])"
+    r"|\\+u00(?P<code>[2-7][0-9a-fA-F])|(?P<quote>\")"
+)
+_JSON = lazy_pattern(r"\s*[\[{\"]|[^\n]{0,200}?\"\s*:\s*\"")
+
+
+def without_escapes(source: Source) -> Source:
+    """Return the text with the lines in strings as lines; itself if it has none."""
+    text = source.text
+    if len(text) > _LONGEST_TEXT or "\\n" not in text or not has_log_words(text):
+        return source
+    spans = [span for line in _LINE.finditer(text) for span in _string_spans(line[0], line.start())]
+    if not spans:
+        return source
+    added, lost = array("Q"), 0
+    for start, end, replacement in spans:
+        if replacement == "\n":
+            added.append(start - lost)
+        lost += end - start - len(replacement)
+    text, cuts = replace_spans(spans, text, source.cuts)
+    return replace(source, text=text, cuts=cuts, added=added)
+
+
+def _string_spans(line: str, offset: int) -> Iterator[tuple[int, int, str]]:
+    """Yield the spans of a line to replace, and what replaces each."""
+    if line.count("\\n") < _FEWEST_BREAKS or not has_log_words(line):
+        return
+    is_json = _JSON.match(line) is not None
+    for match in _ESCAPE.finditer(line):
+        kind, character = match.lastgroup, match["character"]
+        if kind == "end" or (kind == "quote" and is_json):
+            replacement = "\n"  # a quote may delimit the string
+        elif kind == "code":
+            replacement = chr(int(match["code"], 16))
+        else:
+            replacement = (
+                "" if kind == "gone" else " " if character == "t" else character or match[0]
+            )
+        if replacement != match[0]:
+            yield offset + match.start(), offset + match.end(), replacement

@@ -63,12 +63,14 @@ class Source:
     r"""A text to be parsed, with line ends as ``\n``, its name, and the cuts that were made in it.
 
     `is_cut`: the file is known to end too early, as compressed files show.
+    `added`: offsets of line ends in the text that the file does not have, ascending.
     """
 
     text: str
     path: str = "<text>"
     cuts: Cuts = field(default_factory=Cuts)
     is_cut: bool = False
+    added: array[int] = field(default_factory=lambda: array("Q"))
     _mark: tuple[int, int, int, int, int] = field(
         default=(0, 1, 0, 0, 0), init=False, repr=False, compare=False
     )
@@ -89,9 +91,15 @@ class Source:
             known = start = cut = lost = 0
             line = 1
         ends = self.text.count("\n", known, offset)
+        if ends and self.added:
+            ends -= bisect.bisect_left(self.added, offset) - bisect.bisect_left(self.added, known)
         if ends:
             line += ends
             start = self.text.rfind("\n", known, offset) + 1
+            at = bisect.bisect_left(self.added, start) - 1
+            while at >= 0 and self.added[at] == start - 1:  # no end of a line of the file
+                start = self.text.rfind("\n", known, start - 1) + 1
+                at -= 1
             cut, lost = bisect.bisect_left(self.cuts.offsets, start), 0
         last = bisect.bisect_right(self.cuts.offsets, offset)
         lost += sum(self.cuts.lengths[cut:last])
@@ -155,6 +163,11 @@ def cut_log_prefixes(source: Source) -> Source | None:
 
 def cut_spans(spans: Iterable[tuple[int, int]], text: str, cuts: Cuts) -> tuple[str, Cuts]:
     """Return a text without some spans, in order, and the cuts in addition to earlier ones."""
+    return replace_spans(((start, end, "") for start, end in spans), text, cuts)
+
+
+def replace_spans(spans: Iterable[tuple[int, int, str]], text: str, cuts: Cuts) -> tuple[str, Cuts]:
+    """Return a text with shorter text in place of some spans, in order, and the cuts."""
     parts: list[str] = []
     made = Cuts()
     done = lost = at = 0
@@ -166,12 +179,13 @@ def cut_spans(spans: Iterable[tuple[int, int]], text: str, cuts: Cuts) -> tuple[
             made.add(max(least, cuts.offsets[at] - lost), cuts.lengths[at])
             at += 1
 
-    for start, end in spans:
+    for start, end, replacement in spans:
         add_earlier(start)
-        parts.append(text[done:start])
-        lost += end - start
-        if end > start:
-            made.add(end - lost, end - start)
+        parts += (text[done:start], replacement)
+        shorter = end - start - len(replacement)
+        lost += shorter
+        if shorter:
+            made.add(end - lost, shorter)
         done = end
     if not parts:
         return text, cuts

@@ -1,13 +1,15 @@
-"""Leads of the lines of a log."""
+"""Leads of the lines of a log, and messages in strings."""
 
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from hlo_lens.text.log_prefixes import without_leads
+from hlo_lens.logs.log import parse_log
+from hlo_lens.text.log_prefixes import without_escapes, without_leads
 from hlo_lens.text.source import Source
 from tests.hlo_texts import E1
 
@@ -107,3 +109,59 @@ def test_processes_that_do_not_alternate_are_one_text() -> None:
     log = led(OOM, lambda k: "[rank0]: ") + led(OOM, lambda k: "[rank1]: ")
     (found,) = without_leads(Source(log))
     assert found.text == OOM * 2
+
+
+# ---- messages in strings -----------------------------------------------------------------------
+
+STATE = """W bfc_allocator.cc:48] Allocator (GPU_0_bfc) ran out of memory trying to allocate 8.00GiB
+I bfc_allocator.cc:66] BFCAllocator dump for GPU_0_bfc
+I bfc_allocator.cc:66] Bin (256): \tTotal Chunks: 2, Chunks in use: 2. 512B allocated for chunks. \
+512B in use in bin.
+I bfc_allocator.cc:66] Next region of size 1024
+I bfc_allocator.cc:66] InUse at 7f00 of size 256 next 1
+I bfc_allocator.cc:66] Free  at 7f20 of size 512 next 3
+I bfc_allocator.cc:66] 2 Chunks of size 256 totalling 512B
+I bfc_allocator.cc:66] Sum Total of in-use chunks: 512B
+I bfc_allocator.cc:66] Stats:
+Limit:                            4096
+InUse:                             512
+MaxInUse:                          512
+MaxAllocSize:                      256
+LargestFreeBlock:                  512
+"""
+FORMS = {
+    "a string of JSON": (json.dumps({"ts": "x", "message": STATE, "level": "error"}), 1),
+    "JSON in JSON": (json.dumps({"log": json.dumps({"m": STATE})}), 1),
+    "a list of JSON": ("x " + json.dumps(["a", STATE]), 1),
+    "repr of an exception": (f"XlaRuntimeError({STATE!r})", 1),
+    "bytes": (f"stderr: b{STATE!r}", 1),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_state_of_an_allocator_is_read_from(name: str) -> None:
+    text, line = FORMS[name]
+    plain, found = parse_log(STATE), parse_log(text)
+    assert not found.gaps
+    assert found.allocators == plain.allocators
+    assert [one.requested for one in found.failures] == [one.requested for one in plain.failures]
+    assert found.failures[0].line == line
+    assert found.lines == text.count("\n") + 1
+    assert found.understood_lines <= found.lines
+
+
+def test_lines_and_columns_are_those_of_the_file() -> None:
+    text = 'first\n{"m": "Out of memory allocating 5 bytes.\\nsecond\\nthird"}\nlast'
+    source = without_escapes(Source(text))
+    assert source.line_column(source.text.index("Out")) == (2, text.index("Out") - 5)
+    assert source.line_column(source.text.index("third")) == (2, text.index("third") - 5)
+    assert source.line_column(source.text.index("last")) == (3, 1)
+    assert source.line_column(source.text.index("second")) == (2, text.index("second") - 5)
+
+
+def test_other_lines_stay_as_they_are() -> None:
+    for text in (
+        'path = "C:\\new\\name"\n',
+        "Out of memory allocating 5 bytes",
+    ):
+        assert without_escapes(Source(text)).text == text
