@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 from hlo_lens.buffers.memory_usage import HumanSize
@@ -227,6 +227,32 @@ def _readable(read: Callable[[str], T], text: str) -> T | None:
         return read(text)
     except DumpSyntaxError:
         return None
+
+
+_LATEST = 64
+"""Latest alarms of which a warning may be the end."""
+
+
+def without_ended_alarms(warnings: Sequence[CompilerWarning]) -> tuple[CompilerWarning, ...]:
+    """Return the warnings, alarms with the duration that a later one of the same alarm has."""
+    kept: list[CompilerWarning] = []
+    begun: list[int] = []
+    for warning in warnings:
+        took = warning.duration_seconds
+        if took is not None:
+            for k in begun:
+                whole = replace(kept[k], duration_seconds=took)
+                if warning in (whole, replace(whole, instruction=None)):
+                    begun.remove(k)
+                    kept[k] = whole
+                    break
+            else:
+                kept.append(warning)
+            continue
+        if warning.kind in _ALARMS:
+            begun = [*begun[-_LATEST:], len(kept)]
+        kept.append(warning)
+    return tuple(kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

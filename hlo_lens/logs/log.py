@@ -10,6 +10,7 @@ from hlo_lens.logs.compiler_output import (
     read_buffer_statistics,
     read_stats,
     read_warning,
+    without_ended_alarms,
 )
 from hlo_lens.logs.messages import Found, Refusals, find_anchors
 from hlo_lens.logs.out_of_memory import (
@@ -187,6 +188,7 @@ def without_repeats(log: LogText) -> LogText:
         log,
         compile_ooms=_refused_programs(log.compile_ooms),
         failures=_failed_allocations(log.failures),
+        warnings=without_ended_alarms(log.warnings),
         buffers=_buffer_statistics(log.buffers),
     )
 

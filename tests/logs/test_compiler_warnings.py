@@ -10,7 +10,7 @@ from hlo_lens.logs.compiler_output import (
     logged_warnings,
     printed_instruction,
 )
-from hlo_lens.logs.log import parse_log
+from hlo_lens.logs.log import parse_log, without_repeats
 from tests import corpus
 
 LOGS = corpus.SAMPLES / "logs"
@@ -119,6 +119,16 @@ def test_constant_folding_names_its_instruction(before: str, took: float | None)
     assert warning.kind is WarningKind.CONSTANT_FOLDING
     assert warning.instruction == printed_instruction(OP)
     assert (warning.duration_seconds, warning.limit_seconds) == (took, 1.0)
+
+
+FOLDING = f"Constant folding an instruction is taking > 1s:\n\n  {OP}\n\nThis isn't a bug\n"
+
+
+@pytest.mark.parametrize("end", [FOLDING, "Constant folding an instruction is taking > 1s:\n"])
+def test_end_of_an_alarm_has_the_duration_of_the_first(end: str) -> None:
+    log = without_repeats(parse_log(f"{FOLDING}x\nThe operation took 2.5s\n{end}"))
+    (warning,) = log.warnings
+    assert (warning.duration_seconds, warning.limit_seconds, warning.line) == (2.5, 1.0, 1)
 
 
 def test_large_arguments_have_both_sizes() -> None:
