@@ -226,10 +226,19 @@ def replicated_text(results: ShardingResults) -> str:
 
 
 def _remarks(values: Sequence[ShardedValue]) -> str:
+    """Return bytes with the padding of tiles, if that is much, and those in host memory, if any."""
+    sizes = [(one.value.padded_size_bytes, one.device_bytes) for one in values]
+    known = [(padded, size) for padded, size in sizes if padded is not None and size is not None]
+    padded, size = (sum(column) for column in zip(*known, strict=True)) if known else (0, 0)
+    is_much = len(known) == len(sizes) and padded > size * _PADDED
+    text = f", {format_bytes(padded)} with padding" if is_much else ""
     host = [value.device_bytes for value in values if value.is_in_host_memory]
     part = "all" if len(host) == len(values) else sum_text(host)
-    return f", {part} in host memory" if host else ""
+    return f"{text}, {part} in host memory" if host else text
 
+
+_PADDED = 1.01
+"""Ratio of bytes with and without padding above which both are printed."""
 
 _OUTCOMES = {
     DonationStatus.ALIASED: "donated and aliased with an output",
