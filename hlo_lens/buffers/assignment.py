@@ -36,8 +36,9 @@ VALUE_SIZE, VALUE_OFFSET, VALUE_SHAPE, VALUE_END = range(4, 8)
 """Further columns of an assigned value."""
 ASSIGNED_STRIDE = 8
 
-USED_STRIDE = 5
-"""A used value has the place after its colour, too."""
+FROM, FROM_END = range(5, 7)
+"""Further columns of a used value, after the end of its colour; -1 without an instruction."""
+USED_STRIDE = 7
 
 LARGEST_OFFSET = (1 << 31) - 1
 """Longest text whose offsets fit into 32 bits."""
@@ -228,6 +229,13 @@ class HloValue(_Value):
     """A used value; its positions and uses are checked, not kept: the HLO text has them."""
 
     __slots__ = ()
+
+    @property
+    def instruction_text(self) -> str:
+        """The defining instruction as XLA prints it in long style; empty if it is missing."""
+        if self._columns.cell(self._row, FROM) < 0:
+            return ""
+        return self._columns.text(self._row, FROM, FROM_END).strip()
 
 
 @dataclass(eq=False)

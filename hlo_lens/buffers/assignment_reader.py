@@ -26,6 +26,7 @@ from hlo_lens.buffers.assignment import (
     BufferValues,
 )
 from hlo_lens.grammar.lines import LineParser, LineRule, terminal
+from hlo_lens.hlo.module_reader import parse_hlo
 from hlo_lens.hlo.text import LINE_SHAPE
 from hlo_lens.shapes.shape import SHAPE_NAMES, parse_shape
 from hlo_lens.text.dump_kinds import (
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hlo_lens.grammar.files import Spans
+    from hlo_lens.hlo.module import HloModule
 
 
 GRAMMAR_LIMIT = 1 << 20
@@ -502,12 +504,12 @@ class BufferScan(RuleScan):
         self.has_header = True
 
     def _used_value(self, spans: Spans) -> None:
-        (start, _), (number, _), (name, name_end), (_, index_end), (after, _), *_ = spans
+        (start, _), (number, _), (name, name_end), (_, index_end), (after, _), _, origin = spans
         part = self.part
         if not isinstance(part, BufferValues):
             part = self._begin_values(start)
         index_end = name_end if index_end < 0 else index_end
-        part.columns.cells.extend((number, name, name_end, index_end, after))
+        part.columns.cells.extend((number, name, name_end, index_end, after, *origin))
 
     def _shape_problem(self, start: int, end: int) -> DumpSyntaxError | None:
         """Return the error of a malformed shape between two offsets, or None."""
@@ -564,3 +566,24 @@ def _block_end() -> re.Pattern[str]:
         rf"\n(?={rules}|[ \t]*+(?:\n|\Z)|{ANY_HEADER})"
         rf"|(?<=.)(?=<\d++ [^<>\n]++>\n {positions})"
     )
+
+
+def value_instructions(assignment: BufferAssignment, values: BufferValues) -> HloModule | None:
+    """Return a module of the instructions that define used values; None if none is printed."""
+    inner = {
+        value.instruction_name
+        for allocation in assignment.allocations
+        if allocation.is_thread_local
+        for value in allocation.values
+    }
+    texts = dict.fromkeys(
+        value.instruction_text for value in values if value.instruction_name not in inner
+    )
+    lines = [f"  {text}\n" for text in texts if text]
+    if not lines:
+        return None
+    head = "HloModule values\n\nENTRY values {\n"
+    try:
+        return parse_hlo("".join((head, *lines[:-1], "  ROOT", lines[-1], "}\n")))
+    except DumpSyntaxError:
+        return None

@@ -139,7 +139,18 @@ def peak_of(module: ModuleDump, color: int) -> PeakMemory | None:
     memory = memory_results(module)
     if memory is None:
         return None
-    return peak_memory(memory.layout, color=color, module=module.hlo)
+    return peak_memory(memory.layout, color=color, module=_instructions(module))
+
+
+@fact
+def _instructions(module: ModuleDump) -> HloModule | None:
+    """Return the HLO text; without one, the instructions that the used values print."""
+    assignment, values = module.buffer_assignment, module.buffer_values
+    if module.hlo is not None or assignment is None or values is None:
+        return module.hlo
+    from hlo_lens.buffers.assignment_reader import value_instructions
+
+    return value_instructions(assignment, values)
 
 
 def peak_by(module: ModuleDump, by: str) -> MemoryBy | None:
@@ -179,7 +190,7 @@ def _results(dump: ModuleDump, backend: str | None) -> MemoryResults | None:
     missing_names = set() if module is None else unknown_names(module, names)
     unknown = sum(value.instruction_name in missing_names for value in layout.values)
     _check_one_compile(layout, dump, unknown)
-    peaks = peaks_of(layout, module)
+    peaks = peaks_of(layout, _instructions(dump))
     version = _CHANGE_LIST.search(dump.parts.get("buffer-assignment", ""))
     statement = memory_statement(
         layout,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,8 +13,11 @@ import hlo_lens
 from hlo_lens.questions.memory.peak import SHARED, MemoryBy, memory_by, memory_tree, peak_memory
 from hlo_lens.questions.memory.results import at_instant
 from hlo_lens.text.errors import UnknownNameError
-from tests.corpus import SAMPLES
+from tests.corpus import SAMPLES, SHARED as SHARED_FILES, needs_corpus
 from tests.questions.memory.layouts import layout, peak_of_program, program, value
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_bytes_written_in_place_count_once() -> None:
@@ -210,3 +215,76 @@ def test_results_without_a_line_are_a_group_of_their_own(by: str) -> None:
     assert len(sizes) == 3, "results with a label keep it"
     assert not found.is_unattributed
     assert found.totals()["size_bytes"] == peak.total_bytes
+
+
+USED_VALUES = """\
+BufferAssignment:
+allocation 0: 0x1, size 32, parameter 0, shape |f32[8]| at ShapeIndex {}:
+ value: <1 p @0> (size=32,offset=0): f32[8]{0}
+allocation 1: 0x2, size 32, output shape is |f32[8]|, maybe-live-out:
+ value: <2 sum @0> (size=32,offset=0): f32[8]{0}
+allocation 2: 0x3, size 4, thread-local:
+ value: <0 inner @0> (size=4,offset=0): f32[]
+
+Total bytes used: 68 (68B)
+
+Used values:
+<0 inner @0>
+ positions:
+  inner
+ uses:
+ from instruction:%inner = f32[] parameter(0)
+<1 p @0>
+ positions:
+  p
+ uses:
+  sum, operand 0
+ from instruction:%p = f32[8]{0} parameter(0)
+<2 sum @0>
+ positions:
+  sum
+ uses:
+ from instruction:%sum = f32[8]{0} add(f32[8]{0} %p, f32[8]{0} %p), \
+metadata={op_name="jit(f)/add" source_file="a.py" source_line=7}
+
+
+HloLiveRange (max 2):
+  InstructionSequence:
+    0:p
+    1:sum
+  BufferLiveRange:
+    p{}:0-2
+    sum{}:1-2
+  Live ranges at 1 (peak):
+    p{}: 32 bytes
+    sum{}: 32 bytes
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "makers"),
+    [
+        (USED_VALUES, {"p{}": ("parameter", None), "sum{}": ("add", "a.py:7")}),
+        (
+            re.sub(r"\nTotal bytes.*?\n\n(?=\nHlo)", "", USED_VALUES, flags=re.DOTALL),
+            {"p{}": (None, None), "sum{}": (None, None)},
+        ),
+    ],
+    ids=["printed", "missing"],
+)
+def test_values_have_opcode_and_source_of_the_instructions_they_print(
+    text: str, makers: dict[str, tuple[str | None, str | None]], tmp_path: Path
+) -> None:
+    path = tmp_path / "module_0000.m.buffer-assignment.txt"
+    path.write_text(text, "utf-8")
+    peak = hlo_lens.memory(path).peak
+    assert peak is not None
+    assert {row["value"]: (row["opcode"], row["source"]) for row in peak.objects()} == makers
+
+
+@needs_corpus
+def test_seed_without_hlo_text_has_opcodes_at_the_peak() -> None:
+    (path,) = (SHARED_FILES / "seeds").glob("004_*")
+    peak = hlo_lens.memory(path).peak
+    assert peak is not None
+    assert all(row["opcode"] for row in peak.objects())
