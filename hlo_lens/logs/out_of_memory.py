@@ -2,7 +2,7 @@
 
 Source: see ``grammars/out_of_memory.lark``. Printed sizes are rounded; each stands for a range of
 bytes (`HumanSize`). A size printed in bytes is a range of one number. The state of a BFC allocator
-may have hundreds of thousands of lines.
+may be printed whole or from any of its lines on, and have hundreds of thousands of lines.
 
 Groups are computed from the numbers of a message alone. Freeing one saves at most its bytes, and
 less if its buffers are not alive when memory runs out, or share memory with others; a group is
@@ -429,12 +429,13 @@ class AllocatorState:
 
 
 _STATE_LINE = MessageRule("state_line")
+_FIRST_STATS = ("Limit", "InUse")
 _LAST_STATS = {"LargestFreeBlock", "MaxAllocSize"}
 
 
 def read_allocator(source: Source, place: int) -> Found[AllocatorState] | None:
     """Return the allocator state on the line of an offset and below; None if there is none."""
-    start = line_start(source.text, place)
+    start = _first_line(source.text, place)
     lines = Lines(source, _STATE_LINE, start)
     bins = set[str]()
     used: list[tuple[int, int]] = []
@@ -470,6 +471,18 @@ def read_allocator(source: Source, place: int) -> Found[AllocatorState] | None:
         is_complete=is_whole and not lines.gaps and not _LAST_STATS.isdisjoint(stats),
     )
     return Found(state, start, lines.end, lines.gaps)
+
+
+def _first_line(text: str, place: int) -> int:
+    """Return the start of the first line of the state with a line at an offset."""
+    start = line_start(text, place)
+    while (
+        start and (before := _STATE_LINE.read_line(text, line_start(text, start - 1))) is not None
+    ):
+        if "STAT" in before and _stat_name(before) not in _FIRST_STATS:
+            break
+        start = line_start(text, start - 1)
+    return start
 
 
 def _begins_another(

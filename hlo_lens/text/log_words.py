@@ -25,8 +25,8 @@ _STATE_HEADS = (
     "Summary of in-use Chunks by size",
     "Sum Total of in-use chunks: ",
 )
-ALLOCATOR_STATE = (*_STATE_HEADS, " Chunks of size ")
-"""Words of the first line of a state of an allocator, which may be cut."""
+ALLOCATOR_STATE = (*_STATE_HEADS, " Chunks of size ", "in use in bin.", "MaxInUse")
+"""Words of a state of an allocator that was pasted whole, or from some line on."""
 
 REMATERIALIZATION_LIMIT = ("Can't reduce memory use below",)
 BUFFERS = ("BufferAssignment OOM Debugging", "BufferAssignment stats:", "Peak buffers:")

@@ -335,10 +335,13 @@ def test_sizes_of_a_state_of_2026_are_ranges() -> None:
     assert state.is_complete
 
 
-def test_state_without_its_first_lines_is_read() -> None:
-    (state,) = parse_log(STATE[STATE.index("     Summary") :]).allocators
-    assert state.stats == parse_log(STATE).allocators[0].stats
-    assert state.free_chunks is None
+@pytest.mark.parametrize("first", range(1, 17))
+def test_state_is_read_from_any_line_on(first: int) -> None:
+    lines = STATE.splitlines(keepends=True)
+    (state,) = parse_log("".join(lines[first:])).allocators
+    stats = parse_log(STATE).allocators[0].stats
+    assert state.stats == stats[max(0, first - 15) :]
+    assert state.free_chunks is None or first < 3
 
 
 # ---- several kinds in one log ------------------------------------------------------------------
