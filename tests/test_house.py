@@ -33,13 +33,13 @@ class Size(NamedTuple):
 
 MOST = {
     ".": Size(41, 2),
-    "buffers": Size(2802, 11),
+    "buffers": Size(2826, 11),
     "call_trees": Size(793, 4),
     "cli": Size(611, 5),
     "grammar": Size(521, 4),
     "hlo": Size(3154, 12),
     "load": Size(2278, 11),
-    "logs": Size(1919, 7),
+    "logs": Size(1951, 7),
     "program": Size(3158, 11),
     "pytest_plugin": Size(215, 2),
     "questions": Size(0, 1),
@@ -47,12 +47,12 @@ MOST = {
     "questions/collectives": Size(2667, 10),
     "questions/diff": Size(3345, 14),
     "questions/dumps": Size(1349, 8),
-    "questions/findings": Size(3500, 19),
+    "questions/findings": Size(3517, 19),
     "questions/matching": Size(2064, 8),
-    "questions/memory": Size(2408, 11),
+    "questions/memory": Size(2414, 11),
     "questions/plans": Size(1564, 7),
     "questions/report": Size(1592, 8),
-    "questions/sharding": Size(1734, 8),
+    "questions/sharding": Size(1740, 8),
     "questions/snapshots": Size(756, 5),
     "questions/source": Size(544, 4),
     "questions/stacks": Size(201, 2),
@@ -61,7 +61,7 @@ MOST = {
     "render": Size(1079, 8),
     "shapes": Size(1376, 6),
     "testing": Size(365, 3),
-    "text": Size(1170, 13),
+    "text": Size(1218, 13),
 }
 """Largest size of each room. It may only fall; who raises a number says why in the commit."""
 
