@@ -65,7 +65,7 @@ def why(
     >>> reasons = hlo_lens.why("sample_dumps/tpu/fsdp_transformer", "all-gather.98")
     >>> reasons.collective.parameters
     ("state.params['w_down']",)
-    >>> reasons.sentences[1].partition(";")[0]
+    >>> reasons.sentences[2].partition(";")[0]
     "state.params['w_down'] is stored with dimension 1 divided over fsdp"
 
     Args:

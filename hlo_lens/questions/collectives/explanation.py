@@ -41,7 +41,7 @@ from hlo_lens.text.names import did_you_mean
 from hlo_lens.text.units import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from hlo_lens.hlo.module import HloInstruction, HloModule
     from hlo_lens.load.module import ModuleDump
@@ -143,11 +143,15 @@ def why(
         other = known.get(consumer.name)
         other_end = None if other is None else end_of(module, other)
         users += [consumer] if other_end is None else consumers(other_end)
-    causes = list(_causes(before, collective, mesh, [*_paths_of(collective, sources, users)]))
+    paths = [*_paths_of(collective, sources, users)]
+    arguments = {one.value.name for one in shardings.values()}
+    causes = list(_causes(before, collective, mesh, paths, arguments))
     names = collective.parameters or tuple(filter(None, [collective.argument]))
     stored = _stored_cause(collective, shardings, users)
     if stored is not None and causes and causes[0].startswith(_UNDETERMINED):
         causes = [stored]
+    elif stored is not None:
+        causes.append(stored)
     elif names:
         causes.append(f"it moves the argument{'s' * (len(names) > 1)} {', '.join(names)}")
     return Why(
@@ -215,6 +219,7 @@ def _causes(
     collective: Collective,
     mesh: Mesh | None,
     candidates: Sequence[Mapping[str, SourceLocation | None]],
+    arguments: Collection[str | None],
 ) -> Iterator[str]:
     """Yield the cause by the text from before optimizations, or that it is not determined.
 
@@ -230,7 +235,9 @@ def _causes(
         yield f"{_UNDETERMINED}: there is no text from before optimizations"
         return
     is_partial = opcode_traits(collective.kind).is_reduction  # which a constraint does not change
-    constraints = [] if is_partial else [*_constraint_causes(before, collective, mesh, candidates)]
+    constraints = (
+        [] if is_partial else _constraint_causes(before, collective, mesh, candidates, arguments)
+    )
     yield from constraints
     if constraints:
         return
@@ -257,10 +264,15 @@ def _constraint_causes(
     collective: Collective,
     mesh: Mesh | None,
     candidates: Sequence[Mapping[str, SourceLocation | None]],
-) -> Iterator[str]:
+    arguments: Collection[str | None],
+) -> list[str]:
     wanted = {*(collective.axes or ())}
     members = {member for paths in candidates for path in paths for member in member_paths(path)}
+    names = collective.parameters
+    texts: dict[object, str] = {}  # one of several on the same array at a line
     for one in changed_axes(before, mesh):
+        if names and one.origin not in names and one.origin in arguments:
+            continue
         lost = [f"drops {axis}" for axis in one.axes if axis in wanted]
         lost += [
             f"moves {move.axis} from dimension {move.before} to {move.after}"
@@ -269,8 +281,12 @@ def _constraint_causes(
         ]
         if lost and not members.isdisjoint(one.paths):
             place = "" if one.place is None else f" at {one.place}"
-            names = f"{one.name} of {one.operand}"
-            yield f"a sharding constraint{place} ({names}) {' and '.join(lost)} (as {one.origin})"
+            text = f"{' and '.join(lost)} (as {one.origin})"
+            texts.setdefault(
+                (place, text),
+                f"a sharding constraint{place} ({one.name} of {one.operand}) {text}",
+            )
+    return list(texts.values())
 
 
 def _operation_causes(operation: Operation, collective: Collective) -> Iterator[str]:
