@@ -147,7 +147,6 @@ class DeviceValues:
     # ---- values --------------------------------------------------------------------------------
 
     def _of(self, values: Iterable[object], marks: int = 0, *, is_number: bool = False) -> Held:
-        """Return the value that devices hold: equal ones are one object."""
         listed = tuple(values)
         seen: dict[object, int] = {}
         classes = tuple(seen.setdefault(value, len(seen)) for value in listed)
@@ -158,7 +157,6 @@ class DeviceValues:
         return self._held.setdefault(key, Held(classes, numbers, marks=marks))
 
     def _both(self, one: Held, other: Held) -> Held:
-        """Return a value that is equal where both are."""
         if one is not other and (one, other) not in self._meets:
             pairs = zip(one.classes, other.classes, strict=True)
             self._meets[one, other] = self._of(pairs, one.marks | other.marks)
@@ -217,7 +215,6 @@ class DeviceValues:
         }
 
     def _run(self, place: int, arguments: tuple[Tree, ...]) -> Tree:
-        """Return the result of a computation."""
         key = (place, arguments)
         if key in self._runs:
             return self._runs[key]
@@ -306,7 +303,6 @@ class DeviceValues:
         return self._held.setdefault(table, Held(self.same.classes, table=table))
 
     def _computed(self, row: int, opcode: str, operands: list[Tree]) -> Held:
-        """Return a result that follows from the operands."""
         held = [one for one in operands if isinstance(one, Held)]
         shape = self._module.instruction(row).shape
         is_number = shape is not None and shape.element_type in _INTEGERS
@@ -450,7 +446,6 @@ def _is_plain(arguments: Iterable[Tree]) -> bool:
 
 
 def _tree(leaves: Mapping[ShapeIndex, Tree]) -> Tree:
-    """Return leaves by index as nested tuples."""
     if () in leaves:
         return leaves[()]
     parts: dict[int, dict[ShapeIndex, Tree]] = {}

@@ -636,7 +636,6 @@ class WorkFinder:
     # ---- bytes ---------------------------------------------------------------------------------
 
     def _size(self, row: int, element: ShapeIndex = ()) -> int | None:
-        """Return the bytes of a result, or of an element of it."""
         if row == NOTHING or not element:
             return None if row == NOTHING else self._table.result_bytes(row)
         shape = self._table.instruction(row).shape_of(element)
@@ -725,7 +724,6 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 
 def _is_idle(traits: OpcodeTraits) -> bool:
-    """Return whether an opcode does nothing when it runs."""
     return traits.is_idle or (traits.is_view and not traits.is_runner)
 
 

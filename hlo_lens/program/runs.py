@@ -229,7 +229,6 @@ class CallCounts:
         )
 
     def _through(self, call: Call) -> Runs:
-        """Return the runs of a computation by one call."""
         around = self.at(self._links.owners[call.row])
         role = self._role(call)
         if role in ("body", "condition"):

@@ -202,13 +202,11 @@ class _Maker:
 
 
 def _measures(leaf: Shape) -> tuple[str, str | None, int | None, int | None]:
-    """Return text, layout, logical and padded bytes of a leaf."""
     layout = None if leaf.layout is None else str(leaf.layout)
     return leaf.to_text(layout=False), layout, leaf.size_bytes, leaf.padded_size_bytes
 
 
 def _leaf_shardings(instruction: HloInstruction, indices: Sequence[ShapeIndex]) -> list[str | None]:
-    """Return the sharding text of each leaf of an instruction's result."""
     text = instruction.attribute("sharding")
     if text is None or (len(indices) == 1 and not indices[0]):
         return [text and sys.intern(text)] * len(indices)  # few of thousands are distinct

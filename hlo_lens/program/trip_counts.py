@@ -309,7 +309,6 @@ class _Scalars:
             return False
 
     def _calls_of(self, row: int) -> list[Call]:
-        """Return the calls by control flow of the computation of a row."""
         calls = self._links.calls.of_computation(self._links.owners[row])
         opcodes = self.module.opcodes
         return [call for call in calls if opcode_traits(opcodes[call.row]).is_control_flow]

@@ -241,7 +241,6 @@ class Comparison:
 
 
 def _shown(graph: ProgramGraph, node: int, index: ShapeIndex) -> str:
-    """Return an operand as text."""
     if node < 0:
         return "(not in the text)"
     return f"{graph.opcode(node)} {graph.instruction(node).name}{''.join(f'#{k}' for k in index)}"
@@ -397,7 +396,6 @@ class NoiseCount:
     # ---- metadata ------------------------------------------------------------------------------
 
     def _metadata_noise(self, mine: str, yours: str) -> Noise:
-        """Return the noise of two different ``metadata`` values."""
         before, after = without_names(mine), without_names(yours)
         if before == after:
             return Noise.NAMES
@@ -484,7 +482,6 @@ def _are_copies(modules: tuple[HloModule, HloModule], rows: Rows) -> bool:
 
 
 def _texts(module: HloModule, rows: Sequence[int], first: int, last: int) -> list[str]:
-    """Return the text between two columns of some rows."""
     text, spans = module.columns.source.text, module.columns.spans
     if [*rows] == [*range(rows[0], rows[0] + len(rows))]:  # faster
         part = spans[rows[0] * STRIDE : (rows[-1] + 1) * STRIDE]

@@ -155,7 +155,6 @@ def program_fingerprint(module: HloModule) -> str | None:
 
 
 def _contents(graph: ProgramGraph) -> list[bytes]:
-    """Return the digest of each computation."""
     labels = [_digest(text.encode("utf-8", "surrogatepass")) for text in _label_texts(graph.labels)]
     contents = [_UNDEFINED] * len(graph.nodes)
     up = [_UNDEFINED] * (len(graph) + 1)  # of values; the last one is for undefined operands
@@ -180,7 +179,6 @@ def _contents(graph: ProgramGraph) -> list[bytes]:
 
 
 def _label_texts(labels: Labels, *, with_configs: bool = True) -> list[str]:
-    """Return each label as a text that is the same in every run."""
     shapes = list(map(str, labels.shapes))
     attributes = [
         _plain(frozenset((name, value) for name, (value, _) in found.items()))

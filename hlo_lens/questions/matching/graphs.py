@@ -174,7 +174,6 @@ class ProgramGraph:
 
 
 def _within(listed: list[int], nodes: range) -> list[int]:
-    """Return those of some ascending nodes that are in a range."""
     return listed[bisect_left(listed, nodes.start) : bisect_left(listed, nodes.stop)]
 
 

@@ -45,7 +45,6 @@ _TRIVIAL = opcodes_where(lambda traits: traits.is_trivial)
 
 
 def _is_telling(graph: ProgramGraph, node: int) -> bool:
-    """Return whether a node has an operation path and is not trivial."""
     return graph.opcode(node) not in _TRIVIAL and graph.path(node) != ""
 
 
@@ -54,7 +53,6 @@ def _is_collective(graph: ProgramGraph, node: int) -> bool:
 
 
 def _unlooped(graph: ProgramGraph, node: int) -> str:
-    """Return the operation path without loops."""
     return _LOOP.sub("", graph.path(node))
 
 

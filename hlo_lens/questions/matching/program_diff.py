@@ -403,7 +403,6 @@ def _produced_bytes(instruction: HloInstruction) -> int | None:
 
 
 def _group(listed: Sequence[_Member], inside: int, result_bytes: int | None) -> EditGroup:
-    """Return the group of some edits with equal general texts."""
     first = listed[0][0]
     instruction = in_head(first)
     texts = {tuple(map(str, edit.changes)) for edit, _ in listed}
