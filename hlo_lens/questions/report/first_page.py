@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from hlo_lens.program.flops import flops
@@ -216,7 +215,7 @@ _LINE_COLUMNS = (
 def _memory_part(dump: ModuleDump) -> Section:
     memory = memory_results(dump)
     if memory is None:
-        rows = islice(largest_instructions(dump).objects(), _MOST_ROWS)
+        rows = largest_instructions(dump).objects(_MOST_ROWS)
         shown = [(row["result_bytes"], row["name"], row["shape"]) for row in rows]
         title = "largest instructions"
         table = _people_table("largest", _LINE_COLUMNS, shown, title=title)
